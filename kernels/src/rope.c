@@ -1,0 +1,8 @@
+#include "et_kernel.h"
+
+uint32_t et_rope(const struct et_command *cmd, const struct et_grid *grid)
+{
+    (void)cmd;
+    (void)grid;
+    return ET_BAD_KERNEL;
+}
