@@ -80,7 +80,7 @@ struct et_unary_params {
     float arg[4];    // XIELU: alpha_n, alpha_p, beta, eps
 };
 
-enum et_glu_op { ET_REGLU, ET_GEGLU, ET_SWIGLU, ET_SWIGLU_OAI, ET_GEGLU_ERF, ET_GEGLU_QUICK };
+enum et_glu_op { ET_REGLU, ET_GEGLU, ET_SWIGLU, ET_SWIGLU_OAI, ET_GEGLU_ERF, ET_GEGLU_QUICK, ET_SWIGLU_CLAMP };
 
 struct et_glu_params {
     uint32_t op;      // enum et_glu_op
