@@ -1,0 +1,5 @@
+//! What a host's compute graph means: nodes as lowering sees them, and which command must see what another wrote.
+
+pub mod node;
+
+pub use node::{Node, Operand, SubOp};

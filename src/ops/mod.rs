@@ -1,0 +1,47 @@
+//! From graph nodes to commands: one file per operation family.
+//!
+//! [`lower`] is the only judge: `supports_op` is true exactly when it returns `Ok`.
+//! A new operation is one line here, its family's `lower`, and its kernel.
+
+pub mod common;
+
+mod binary;
+mod copy;
+mod flash_attn;
+mod glu;
+mod mul_mat;
+mod norm;
+mod rope;
+mod rows;
+mod scale;
+mod soft_max;
+mod sum_rows;
+mod unary;
+
+pub use common::{Command, Lowered, Refusal};
+
+use crate::graph::Node;
+use ggml_abi::Op;
+
+/// The command that computes `node`, or why the device can't.
+pub fn lower(node: &Node) -> Result<Lowered, Refusal> {
+    let family = match node.op {
+        Op::None | Op::Reshape | Op::View | Op::Permute | Op::Transpose => return Ok(Lowered::Nothing),
+        Op::Add | Op::Sub | Op::Mul | Op::Div => binary::lower,
+        Op::Unary => unary::lower,
+        Op::Glu => glu::lower,
+        Op::Scale | Op::Clamp => scale::lower,
+        Op::SumRows => sum_rows::lower,
+        Op::RmsNorm => norm::lower,
+        Op::GetRows | Op::SetRows => rows::lower,
+        Op::Cpy | Op::Cont | Op::Dup => copy::lower,
+        Op::MulMat => mul_mat::lower,
+        Op::Rope | Op::RopeBack => rope::lower,
+        Op::SoftMax => soft_max::lower,
+        Op::FlashAttnExt => flash_attn::lower,
+        other => return Err(Refusal::new(format!("{other} has no kernel"))),
+    };
+    // The family is asked even about an empty result, so that the answer does not depend on how full a tensor is.
+    let command = family(node)?;
+    Ok(if node.dst.is_empty() { Lowered::Nothing } else { Lowered::Command(Box::new(command)) })
+}
