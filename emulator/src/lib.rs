@@ -1,0 +1,18 @@
+//! A functional emulator of the compute side of ET-SoC-1 as U-mode kernels see it, in process, on all host cores.
+//!
+//! [`Machine`] owns the chip: the host reads and writes its DRAM, and launches kernels with the firmware's entry ABI.
+//! Below it, the executor (`exec`) runs one hart's instructions against a [`platform::Platform`]; `machine`
+//! provides the platform of fast mode (flat memory, real host atomics) from `memory`, `tensor` and `sync`.
+
+pub mod elf;
+pub mod hart;
+pub mod machine;
+pub mod memory;
+pub mod platform;
+pub mod sync;
+pub mod tensor;
+pub mod trap;
+
+pub use machine::{
+    AccessError, BadCall, Config, ConfigError, Fault, Launch, LaunchError, LineTable, Machine, Report, Waiting,
+};
