@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-import host as hosts
+import stock
 
 
 def cache():
@@ -19,13 +19,13 @@ def threads():
 
 def base(host, form, context, chunks):
     """The file of reference log-probabilities: F32 weights on the CPU. Kept, since it depends on nothing of ours."""
-    text = hashlib.sha256(hosts.CORPUS.read_bytes()).hexdigest()[:12]
+    text = hashlib.sha256(stock.CORPUS.read_bytes()).hexdigest()[:12]
     path = cache() / f"{host.name}-{form}-{text}-c{context}x{chunks}.bin"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}.tmp")
         run = host.run(
-            "llama-perplexity", "-m", hosts.model(f"{form}-f32"), "-f", hosts.CORPUS, "-c", context, "-b", context,
+            "llama-perplexity", "-m", stock.model(f"{form}-f32"), "-f", stock.CORPUS, "-c", context, "-b", context,
             "--chunks", chunks, "-t", threads(), "--kl-divergence-base", partial, et=False, timeout=1800,
         )
         if run.code != 0 or not partial.exists():
@@ -36,9 +36,9 @@ def base(host, form, context, chunks):
 
 def mean(host, form, context, chunks, et, ubatch=512, flash="on", env=None, timeout=7200):
     """Mean KL divergence over `chunks` texts of `context` tokens, of which the second half counts."""
-    where = hosts.ON_ET if et else []
+    where = stock.ON_ET if et else []
     run = host.run(
-        "llama-perplexity", "-m", hosts.model(form), "-f", hosts.CORPUS, "-c", context, "-b", context, "-ub", ubatch,
+        "llama-perplexity", "-m", stock.model(form), "-f", stock.CORPUS, "-c", context, "-b", context, "-ub", ubatch,
         "-fa", flash, "-t", threads(), "--kl-divergence-base", base(host, form, context, chunks), "--kl-divergence",
         *where, et=et, env=env, timeout=timeout,
     )

@@ -6,7 +6,7 @@ import re
 import statistics
 import sys
 
-import host as hosts
+import stock
 import kld
 import ops
 
@@ -20,7 +20,7 @@ class Measure:
     """The figures by name; what several of them need is measured once."""
 
     def __init__(self, plugin):
-        self.host = hosts.Host(hosts.NEWEST, plugin)
+        self.host = stock.Host(stock.NEWEST, plugin)
         self.kept = {}
         self.figures = {
             **{f"kld_{form}": lambda form=form: self.kld(form, True) for form in FORMS},
@@ -46,7 +46,7 @@ class Measure:
         size = ["-p", 512, "-n", 0] if what == "prefill" else ["-p", 0, "-n", 8]
         where = ["-ngl", 99, "-dev", "ET0"] if et else ["-t", 1]
         run = self.host.run(
-            "llama-bench", "-m", hosts.model("q8_0"), *size, "-r", repetitions, "-o", "json", "--no-warmup", *where,
+            "llama-bench", "-m", stock.model("q8_0"), *size, "-r", repetitions, "-o", "json", "--no-warmup", *where,
             et=et, env=env, timeout=7200,
         )
         try:

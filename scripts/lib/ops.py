@@ -61,14 +61,21 @@ def missing(cpu, et):
     return [case for case, ok in cpu.items() if ok and promised(*case) and not et.get(case, False)]
 
 
+SIZES = set("m n k kv nb nh hsk bs nr nr23 ne ne_a ne_src r be1".split())
+
+
 def size(params):
     """A rough measure of the work in a case: the product of its sizes. It keeps a sample affordable."""
     total = 1
-    for name, value in re.findall(r"\b(\w+)=\[?([\d,]+)\]?", params):
-        if name in ("m", "n", "k", "kv", "nb", "nh", "hsk", "bs", "nr", "nr23", "ne", "ne_a", "ne_src", "r", "be1"):
+    for name, value in re.findall(r"\b(\w+)=\[?(\d+(?:,\d+)*)", params):
+        if name in SIZES:
             for number in value.split(","):
                 total *= max(int(number), 1)
     return total
+
+
+# Operations with more kinds of cases than a few can stand for: how many times as many to take.
+VARIED = {"MUL_MAT": 3, "FLASH_ATTN_EXT": 6, "ROPE": 6, "SOFT_MAX": 6}
 
 
 def sample(cases, per_group, limit):
@@ -81,22 +88,20 @@ def sample(cases, per_group, limit):
         if size(params) <= limit:
             groups[op, *re.findall(r"\btype\w*=(\w+)", params)].append((op, params))
     chosen = []
-    for group in groups.values():
+    for (op, *_), group in groups.items():
         group.sort(key=lambda case: hashlib.sha256(repr(case).encode()).digest())
-        chosen += group[:per_group]
+        chosen += group[: per_group * VARIED.get(op, 1)]
     return chosen
 
 
 Result = collections.namedtuple("Result", "passed failed unsupported crashed run")
 
 
-def test(host, only=None, pattern=None, env=None, timeout=3600):
-    """Runs `test-backend-ops test -b ET0`. `only`: cases (operation, parameters) or names of operations."""
-    args = []
+def test(host, only=None, workers=1, env=None, timeout=3600):
+    """Runs `test-backend-ops test -b ET0`. `only`: cases (operation, parameters); all without it."""
+    args = [] if workers == 1 else ["-j", workers]
     if only is not None:
-        args += ["-o", ",".join(f"{case[0]}({case[1]})" if isinstance(case, tuple) else case for case in only)]
-    if pattern is not None:
-        args += ["-p", pattern]
+        args += ["-o", ",".join(f"{op}({params})" for op, params in only)]
     run = host.run("test-backend-ops", "test", "-b", "ET0", *args, env=env, timeout=timeout)
     # The host logs to standard error; results are on standard output, in colours.
     text = re.sub(r"\x1b\[[0-9;]*m", "", run.stdout)

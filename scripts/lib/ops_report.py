@@ -5,10 +5,10 @@ import collections
 import difflib
 import sys
 
-import host as hosts
+import stock
 import ops
 
-FOLDER = hosts.ROOT / "docs/ops"
+FOLDER = stock.ROOT / "docs/ops"
 
 
 def summary(host, cpu, et):
@@ -47,7 +47,7 @@ def main():
     parser.add_argument("--plugin", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--check", action="store_true", help="fail if the files are stale; change nothing")
     args = parser.parse_args()
-    host = hosts.Host(hosts.NEWEST, args.plugin, ["test-backend-ops"])
+    host = stock.Host(stock.NEWEST, args.plugin, ["test-backend-ops"])
     try:
         text = ops.support_csv(host, "ET0")
         cpu = ops.support(ops.support_csv(host, "CPU"))

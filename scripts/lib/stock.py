@@ -99,8 +99,11 @@ class Host:
         )
 
 
-def splits(log):
-    """The scheduler's graphs in a log made with GGML_SCHED_DEBUG=2: for each graph a list of (backend, operation, name)."""
+def computed(log):
+    """The graphs in a log made with GGML_SCHED_DEBUG=2: for each a list of (backend, operation, name).
+
+    Nodes that llama.cpp put into the graph but does not compute this time (`c=0`) are left out.
+    """
     graphs, backend = [], None
     for line in log.splitlines():
         split = re.search(r"## SPLIT #(\d+): (\S+)", line)
@@ -109,7 +112,7 @@ def splits(log):
                 graphs.append([])
             backend = split[2]
             continue
-        node = re.search(r"node #\s*\d+ \(\s*(\S+)\s*\):\s*(.*?)\s*\(\s*\S+\s*\) \[\s*(\S+)", line)
+        node = re.search(r"node #\s*\d+ \(\s*(\S+)\s*\):\s*(.*?)\s*\(\s*\S+\s*\) \[[^]]*\] use=\d+,c=1:", line)
         if node and graphs:
             graphs[-1].append((backend, node[1], node[2]))
     return graphs
