@@ -5,6 +5,7 @@
 //! provides the platform of fast mode (flat memory, real host atomics) from `memory`, `tensor` and `sync`.
 
 pub mod elf;
+pub mod fp;
 pub mod hart;
 pub mod machine;
 pub mod memory;
