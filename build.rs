@@ -123,7 +123,7 @@ fn compile(root: &Path, out: &Path) -> Result<PathBuf> {
     let script = root.join("kernels/image.ld");
     let mut link = Command::new(&gcc);
     link.args(["-march=rv64imfc", "-mabi=lp64f", "-mcmodel=medany", "-nostdlib", "-static"])
-        .args(["-Wl,--build-id=sha1", "-Wl,--fatal-warnings", "-Wl,--no-warn-rwx-segments"])
+        .args(["-Wl,--build-id=sha1", "-Wl,-z,max-page-size=64", "-Wl,--fatal-warnings", "-Wl,--no-warn-rwx-segments"])
         .arg("-T")
         .arg(&script)
         .args(&objects)
