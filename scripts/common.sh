@@ -19,11 +19,13 @@ need() {
     install_packages "${missing[@]}"
 }
 
-# apt_get ARGUMENT ...: apt-get as root, quietly, never asking.
+# apt_get ARGUMENT ...: apt-get as root, never asking; what it says is shown only when it fails.
 apt_get() {
-    local sudo=()
+    local sudo=() output
     [ "$(id -u)" -eq 0 ] || sudo=(sudo -n)
-    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -qq "$@" >&2
+    output=$("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q "$@" 2>&1) && return
+    tail -n 20 <<<"$output" >&2
+    return 1
 }
 
 # install_packages PACKAGE ...: with apt where we may, else one line that says what to install.

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from .common import PROMPT, HostTest, host, stock, model
+from .common import PLUGIN, PROMPT, HostTest, host, model, stock
 
 
 class Failures(HostTest):
@@ -23,6 +23,26 @@ class Failures(HostTest):
         for name, value in wrong.items():
             with self.subTest(variable=name):
                 self.assertRefused(self.generate({name: value}), name, value)
+
+    def test_wrong_device_images(self):
+        debug = PLUGIN.with_name("et-kernels.debug").read_bytes()
+        images = {
+            "cut": debug[: len(debug) // 2],
+            "empty": b"",
+            "of another machine": Path("/bin/true").read_bytes(),
+            "no ELF file": b"not an image\n" * 100,
+        }
+        for what, content in images.items():
+            with self.subTest(image=what), tempfile.TemporaryDirectory() as folder:
+                (Path(folder) / "et-kernels.elf").write_bytes(content)
+                self.assertRefused(self.generate({"GGML_ET_KERNELS_PATH": folder}), "et-kernels.elf", "refused")
+
+    def test_no_device_image_in_the_folder(self):
+        """The embedded one is used, and a line says so."""
+        with tempfile.TemporaryDirectory() as folder:
+            run = self.generate({"GGML_ET_KERNELS_PATH": folder})
+        self.assertEnded(run)
+        self.assertRegex(run.output, r"et-kernels\.elf.*embedded")
 
     def test_model_larger_than_memory(self):
         run = self.generate({"GGML_ET_EMU_MEMORY": "64M"})
