@@ -103,6 +103,11 @@ struct et_norm_params {
     float eps;
 };
 
+// GET_ROWS, SET_ROWS and copies divide elements, not rows: dst's (the source's for SET_ROWS), flattened.
+struct et_span_params {
+    uint32_t unit;   // elements that one hart takes together: whole blocks, and whole lines of dst where it owns them
+};
+
 struct et_rope_params {
     uint32_t mode;         // ggml's own mode bits: 0 normal, 2 neox, 8 mrope, 24 vision, 40 imrope
     uint32_t n_dims;
@@ -152,6 +157,7 @@ struct et_command {
         struct et_scale_params scale;
         struct et_clamp_params clamp;
         struct et_norm_params norm;
+        struct et_span_params span;
         struct et_rope_params rope;
         struct et_soft_max_params soft_max;
         struct et_flash_attn_params flash_attn;

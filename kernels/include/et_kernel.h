@@ -13,7 +13,7 @@
 #define ET_SCRATCH_BYTES (2u * 1024u * 1024u / 64u)
 #define ET_SCRATCH_BASE 0xBF800000ull // direct format, own shire
 
-enum { ET_OK = 0, ET_BAD_KERNEL = 1, ET_BAD_TYPE = 2, ET_BAD_OP = 3 };
+enum { ET_OK = 0, ET_BAD_KERNEL = 1, ET_BAD_TYPE = 2, ET_BAD_OP = 3, ET_BAD_INDEX = 4 };
 
 // The harts of a launch, and this one's place among them. Ranks run over the shires of the launch's mask: no shire
 // count and no shire number is built in. Within a shire the 32 first ranks are the minions' harts 0.

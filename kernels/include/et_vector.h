@@ -23,6 +23,11 @@
     __asm__ volatile("fg32b.ps " f ", %1(%0)" ::"r"(addr), "r"(pattern) : "memory")
 #define V_LOAD_HALVES(f, addr, pattern) \
     __asm__ volatile("fg32h.ps " f ", %1(%0)" ::"r"(addr), "r"(pattern) : "memory")
+// The same lanes back: the low byte or half of each, with the same rule for addresses.
+#define V_STORE_BYTES(f, addr, pattern) \
+    __asm__ volatile("fsc32b.ps " f ", %1(%0)" ::"r"(addr), "r"(pattern) : "memory")
+#define V_STORE_HALVES(f, addr, pattern) \
+    __asm__ volatile("fsc32h.ps " f ", %1(%0)" ::"r"(addr), "r"(pattern) : "memory")
 #define V_BYTES_IN_ORDER 0x398A418820ull
 #define V_HALVES_IN_ORDER 0x76543210ull
 // Gathers and scatters over byte offsets in a register; slow (10 cycles) but free of alignment rules.
