@@ -16,3 +16,21 @@ const _: () = {
     assert!(std::mem::offset_of!(et_command, src) == 192);
     assert!(std::mem::offset_of!(et_tensor, nb) == 32);
 };
+
+/// A struct of the contract, which is sent to the device as it stands.
+///
+/// # Safety
+/// The type is one of the header's structs: plain integers and floats with every gap named. It is made by `Default`,
+/// so that bytes of `params` beyond the member in use are initialised too.
+unsafe trait Contract: Copy {}
+// SAFETY: a struct of the header.
+unsafe impl Contract for et_command {}
+// SAFETY: a struct of the header.
+unsafe impl Contract for et_launch {}
+
+/// The bytes that the device reads.
+#[allow(private_bounds)]
+pub fn bytes<T: Contract>(value: &T) -> &[u8] {
+    // SAFETY: `Contract` has no padding and is initialised throughout; the slice borrows `value`.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}

@@ -25,10 +25,7 @@ fn main() -> ExitCode {
         }
     };
     let generated = bindgen::Builder::default()
-        .header_contents(
-            "epoch.h",
-            "#include \"ggml-impl.h\"\n#include \"ggml-backend-impl.h\"\n",
-        )
+        .header_contents("epoch.h", "#include \"ggml-impl.h\"\n#include \"ggml-backend-impl.h\"\n")
         .clang_arg(format!("-I{}", ggml.join("include").display()))
         .clang_arg(format!("-I{}", ggml.join("src").display()))
         .allowlist_type(TYPES)
@@ -50,11 +47,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let notice: String = notice
-        .trim()
-        .lines()
-        .map(|line| format!("// {line}").trim_end().to_owned() + "\n")
-        .collect();
+    let notice: String = notice.trim().lines().map(|line| format!("// {line}").trim_end().to_owned() + "\n").collect();
     let text = format!(
         "// Made by `cargo run -p ggml-abi --example generate` from ggml's headers; do not edit.\n// The headers' \
          notice:\n//\n{notice}\n{bindings}"

@@ -56,11 +56,7 @@ pub(super) fn build(host: &'static Host, registry: &'static dyn Registry) -> *mu
     object.iface.get_device = Some(registry_device);
     object.iface.get_proc_address = Some(registry_proc_address);
     let object: *mut sys::ggml_backend_reg = Box::into_raw(Box::new(object));
-    let devices = registry
-        .devices()
-        .iter()
-        .map(|device| build_device(host, object, device.as_ref()))
-        .collect();
+    let devices = registry.devices().iter().map(|device| build_device(host, object, device.as_ref())).collect();
     let context = Box::leak(Box::new(RegistryContext { registry, devices }));
     // SAFETY: made above, and the host has not seen it yet.
     unsafe { (*object).context = std::ptr::from_mut(context).cast() };
@@ -96,11 +92,7 @@ fn build_device(
     buffer_type.device = object;
     let buffer_type = Box::into_raw(Box::new(buffer_type));
 
-    let context = Box::into_raw(Box::new(DeviceContext {
-        device,
-        host,
-        buffer_type,
-    }));
+    let context = Box::into_raw(Box::new(DeviceContext { device, host, buffer_type }));
     // SAFETY: made above, and the host has not seen them yet.
     unsafe {
         (*object).context = context.cast();
@@ -119,14 +111,8 @@ pub(super) unsafe fn read_tensor(raw: *const c_void, host: &'static Host) -> Ten
     unsafe {
         let tensor = &*raw.cast::<sys::ggml_tensor>();
         let op = host.op(tensor.op);
-        let src = tensor
-            .src
-            .map(|source| (!source.is_null()).then(|| TensorRef::new(source.cast(), host)));
-        let owner = if tensor.view_src.is_null() {
-            tensor
-        } else {
-            &*tensor.view_src
-        };
+        let src = tensor.src.map(|source| (!source.is_null()).then(|| TensorRef::new(source.cast(), host)));
+        let owner = if tensor.view_src.is_null() { tensor } else { &*tensor.view_src };
         Tensor {
             op,
             unary: (op == Op::Unary).then(|| host.unary_op(raw)),
@@ -183,11 +169,7 @@ unsafe extern "C" fn registry_device(reg: sys::ggml_backend_reg_t, index: usize)
     let null = std::ptr::null_mut();
     guard(null, || {
         // SAFETY: the host's promise.
-        unsafe { registry_context(reg) }
-            .devices
-            .get(index)
-            .copied()
-            .unwrap_or(null)
+        unsafe { registry_context(reg) }.devices.get(index).copied().unwrap_or(null)
     })
 }
 
@@ -348,10 +330,7 @@ unsafe extern "C" fn buffer_type_alloc(
         table.get_tensor_2d = Some(buffer_get_tensor_2d);
         table.cpy_tensor = Some(buffer_cpy_tensor);
         table.clear = Some(buffer_clear);
-        let context = Box::into_raw(Box::new(BufferContext {
-            buffer,
-            host: device.host,
-        }));
+        let context = Box::into_raw(Box::new(BufferContext { buffer, host: device.host }));
         // SAFETY: the host's function has this type in this epoch. The host frees the object itself, so it must be the
         // one that makes it.
         unsafe {
@@ -399,11 +378,7 @@ unsafe extern "C" fn buffer_memset_tensor(
     size: usize,
 ) {
     // SAFETY: the host's promise.
-    guard((), || unsafe {
-        buffer_context(buffer)
-            .buffer
-            .fill(address(tensor, offset), size as u64, value)
-    });
+    guard((), || unsafe { buffer_context(buffer).buffer.fill(address(tensor, offset), size as u64, value) });
 }
 
 unsafe extern "C" fn buffer_set_tensor(
@@ -439,9 +414,7 @@ unsafe extern "C" fn buffer_set_tensor_2d(
     stride_data: usize,
 ) {
     // SAFETY: the host's promise.
-    guard((), || unsafe {
-        set(buffer, tensor, data, offset, size, n_copies, stride_tensor, stride_data)
-    });
+    guard((), || unsafe { set(buffer, tensor, data, offset, size, n_copies, stride_tensor, stride_data) });
 }
 
 unsafe extern "C" fn buffer_get_tensor_2d(
@@ -455,9 +428,7 @@ unsafe extern "C" fn buffer_get_tensor_2d(
     stride_data: usize,
 ) {
     // SAFETY: the host's promise.
-    guard((), || unsafe {
-        get(buffer, tensor, data, offset, size, n_copies, stride_tensor, stride_data)
-    });
+    guard((), || unsafe { get(buffer, tensor, data, offset, size, n_copies, stride_tensor, stride_data) });
 }
 
 unsafe extern "C" fn buffer_cpy_tensor(
@@ -499,9 +470,7 @@ unsafe fn set(
         // SAFETY: the host passes `n_copies` runs of `size` readable bytes, `stride_data` apart.
         unsafe {
             let run = std::slice::from_raw_parts(data.cast::<u8>().add(i * stride_data), size);
-            buffer_context(buffer)
-                .buffer
-                .write(address(tensor, offset + i * stride_tensor), run);
+            buffer_context(buffer).buffer.write(address(tensor, offset + i * stride_tensor), run);
         }
     }
 }
@@ -525,9 +494,7 @@ unsafe fn get(
         // SAFETY: the host passes `n_copies` runs of `size` writable bytes, `stride_data` apart, that nobody else uses.
         unsafe {
             let run = std::slice::from_raw_parts_mut(data.cast::<u8>().add(i * stride_data), size);
-            buffer_context(buffer)
-                .buffer
-                .read(address(tensor, offset + i * stride_tensor), run);
+            buffer_context(buffer).buffer.read(address(tensor, offset + i * stride_tensor), run);
         }
     }
 }
@@ -592,9 +559,7 @@ unsafe extern "C" fn backend_set_tensor(
     size: usize,
 ) {
     // SAFETY: the host's promise: the tensor is in a buffer of this backend's.
-    guard((), || unsafe {
-        set(buffer_of(tensor), tensor, data, offset, size, 1, 0, 0)
-    });
+    guard((), || unsafe { set(buffer_of(tensor), tensor, data, offset, size, 1, 0, 0) });
 }
 
 unsafe extern "C" fn backend_get_tensor(
@@ -605,9 +570,7 @@ unsafe extern "C" fn backend_get_tensor(
     size: usize,
 ) {
     // SAFETY: as above.
-    guard((), || unsafe {
-        get(buffer_of(tensor), tensor, data, offset, size, 1, 0, 0)
-    });
+    guard((), || unsafe { get(buffer_of(tensor), tensor, data, offset, size, 1, 0, 0) });
 }
 
 unsafe extern "C" fn backend_set_tensor_2d(
@@ -621,18 +584,7 @@ unsafe extern "C" fn backend_set_tensor_2d(
     stride_data: usize,
 ) {
     // SAFETY: as above.
-    guard((), || unsafe {
-        set(
-            buffer_of(tensor),
-            tensor,
-            data,
-            offset,
-            size,
-            n_copies,
-            stride_tensor,
-            stride_data,
-        )
-    });
+    guard((), || unsafe { set(buffer_of(tensor), tensor, data, offset, size, n_copies, stride_tensor, stride_data) });
 }
 
 unsafe extern "C" fn backend_get_tensor_2d(
@@ -646,18 +598,7 @@ unsafe extern "C" fn backend_get_tensor_2d(
     stride_data: usize,
 ) {
     // SAFETY: as above.
-    guard((), || unsafe {
-        get(
-            buffer_of(tensor),
-            tensor,
-            data,
-            offset,
-            size,
-            n_copies,
-            stride_tensor,
-            stride_data,
-        )
-    });
+    guard((), || unsafe { get(buffer_of(tensor), tensor, data, offset, size, n_copies, stride_tensor, stride_data) });
 }
 
 unsafe extern "C" fn backend_cpy_tensor(
@@ -689,9 +630,8 @@ unsafe extern "C" fn backend_graph_compute(
         let (context, nodes) = unsafe {
             let context = backend_context(backend);
             let count = (*graph).n_nodes as usize;
-            let nodes: Vec<TensorRef<'_>> = (0..count)
-                .map(|i| TensorRef::new((*(*graph).nodes.add(i)).cast(), context.device.host))
-                .collect();
+            let nodes: Vec<TensorRef<'_>> =
+                (0..count).map(|i| TensorRef::new((*(*graph).nodes.add(i)).cast(), context.device.host)).collect();
             (context, nodes)
         };
         if context.backend.compute(&nodes) {

@@ -49,10 +49,7 @@ impl Epoch {
         let known = || EPOCHS.iter().map(|epoch| epoch.name).collect::<Vec<_>>().join(", ");
         let unknown = || format!("the host's ggml is {version}; this plugin knows {}", known());
         let parsed = Version::parse(version).ok_or_else(unknown)?;
-        let epoch = EPOCHS
-            .iter()
-            .find(|epoch| epoch.version == parsed)
-            .ok_or_else(unknown)?;
+        let epoch = EPOCHS.iter().find(|epoch| epoch.version == parsed).ok_or_else(unknown)?;
         let (symbol, expected) = epoch.mark;
         if has(symbol) != expected {
             let state = if expected { "lacks" } else { "has" };

@@ -81,11 +81,7 @@ impl<'a> TensorRef<'a> {
     /// # Safety
     /// `raw` points to a tensor of `host`'s epoch that is valid, and not written, for `'a`.
     pub(crate) unsafe fn new(raw: *const c_void, host: &'static Host) -> TensorRef<'a> {
-        TensorRef {
-            raw,
-            host,
-            life: PhantomData,
-        }
+        TensorRef { raw, host, life: PhantomData }
     }
 
     /// Copies the fields out.

@@ -70,9 +70,7 @@ struct Numbers<T> {
 
 impl<T: Copy> Numbers<T> {
     fn new() -> Numbers<T> {
-        Numbers {
-            slots: [const { OnceLock::new() }; 256],
-        }
+        Numbers { slots: [const { OnceLock::new() }; 256] }
     }
 
     fn get(&self, number: c_uint, name: unsafe extern "C" fn(c_uint) -> *const c_char, from: fn(&str) -> T) -> T {
@@ -109,16 +107,12 @@ impl Host {
         let library = Library::find()?;
         let functions = Functions::find(&library)?;
         // SAFETY: no arguments; the result is a static string.
-        let version = unsafe { CStr::from_ptr((functions.version)()) }
-            .to_string_lossy()
-            .into_owned();
+        let version = unsafe { CStr::from_ptr((functions.version)()) }.to_string_lossy().into_owned();
         let epoch = Epoch::choose(&version, |symbol| !library.symbol(symbol).is_null())?;
         // SAFETY: no arguments.
         let overhead = unsafe { (functions.tensor_overhead)() };
         if overhead != OBJECT_SIZE + epoch.tensor_size {
-            return Err(format!(
-                "the host says it is ggml {version} but its tensors have another size"
-            ));
+            return Err(format!("the host says it is ggml {version} but its tensors have another size"));
         }
         Ok(Host {
             functions,
@@ -144,8 +138,7 @@ impl Host {
     pub unsafe fn unary_op(&self, tensor: *const c_void) -> UnaryOp {
         // SAFETY: the caller's duty.
         let number = unsafe { (self.functions.get_unary_op)(tensor) };
-        self.unary_ops
-            .get(number, self.functions.unary_op_name, UnaryOp::from_name)
+        self.unary_ops.get(number, self.functions.unary_op_name, UnaryOp::from_name)
     }
 
     /// # Safety
@@ -195,11 +188,7 @@ impl Connection {
 /// Finds the host once; later calls get the first answer. The error is one clause for a person.
 pub fn connect() -> Result<&'static Connection, &'static str> {
     static CONNECTION: OnceLock<Result<Connection, String>> = OnceLock::new();
-    let found = CONNECTION.get_or_init(|| {
-        Host::find().map(|host| Connection {
-            host: Box::leak(Box::new(host)),
-        })
-    });
+    let found = CONNECTION.get_or_init(|| Host::find().map(|host| Connection { host: Box::leak(Box::new(host)) }));
     found.as_ref().map_err(String::as_str)
 }
 
@@ -212,20 +201,12 @@ impl Library {
     /// libggml-base where it is a library; else the main program's exports; else a library that has ggml inside.
     fn find() -> Result<Library, String> {
         let objects = loaded_objects();
-        let mut bases: Vec<&CString> = objects
-            .iter()
-            .filter(|path| file_name(path).starts_with("libggml-base"))
-            .collect();
+        let mut bases: Vec<&CString> =
+            objects.iter().filter(|path| file_name(path).starts_with("libggml-base")).collect();
         bases.dedup();
         if bases.len() > 1 {
-            let list = bases
-                .iter()
-                .map(|path| path.to_string_lossy())
-                .collect::<Vec<_>>()
-                .join(", ");
-            return Err(format!(
-                "the process has more than one ggml, and only one can be served: {list}"
-            ));
+            let list = bases.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>().join(", ");
+            return Err(format!("the process has more than one ggml, and only one can be served: {list}"));
         }
         if let Some(library) = bases.first().and_then(|path| Library::loaded(Some(path))) {
             return Ok(library);

@@ -1,0 +1,88 @@
+//! `ET_PERF` lines: one per computed operation, with the device's own time.
+
+use crate::device::session::{Span, CYCLES_PER_US};
+use crate::graph::Node;
+use ggml_abi::Op;
+use std::fmt::Write;
+
+/// Log target of the lines, which carry no prefix.
+pub const TARGET: &str = "ET_PERF";
+
+/// The line of one command. Eight keys come first in a fixed order, then the operation's own; no key comes twice.
+pub fn line(node: &Node, kernel: &str, span: Span) -> String {
+    let (start, end) = (span.start / CYCLES_PER_US, span.end / CYCLES_PER_US);
+    let ne = node.dst.ne;
+    let mut line = format!(
+        "ET_PERF|op={}|kernel={kernel}|duration_us={}|tensor={}|shape=[{},{},{},{}]|start_us={start}|end_us={end}",
+        node.op.name(),
+        (span.end - span.start) / CYCLES_PER_US,
+        // The name is the host's: keep it from breaking the line's form.
+        node.name.replace(['|', '\n'], "_"),
+        ne[0],
+        ne[1],
+        ne[2],
+        ne[3],
+    );
+    if let Some(flops) = flops(node) {
+        let _ = write!(line, "|flops={flops}");
+    }
+    for (key, value) in keys(node) {
+        let _ = write!(line, "|{key}={value}");
+    }
+    line
+}
+
+/// Operations of a matrix product: a multiplication and an addition for each element of the sum.
+fn flops(node: &Node) -> Option<u64> {
+    let source = |i: usize| node.src[i].as_ref();
+    match node.op {
+        Op::MulMat | Op::MulMatId => Some(2 * source(0)?.ne[0] as u64 * node.dst.elements() as u64),
+        _ => None,
+    }
+}
+
+/// The operation's own keys.
+fn keys(node: &Node) -> Vec<(&'static str, String)> {
+    let float = |i| format!("{:.2}", node.param_f32(i));
+    match node.op {
+        Op::Rope | Op::RopeBack => vec![
+            ("mode", format!("{:#x}", node.param_i32(2))),
+            ("n_dims", node.param_i32(1).to_string()),
+            ("freq_base", float(5)),
+            ("freq_scale", float(6)),
+        ],
+        Op::Norm | Op::RmsNorm | Op::L2Norm => vec![("eps", format!("{:e}", node.param_f32(0)))],
+        Op::Scale => vec![("scale", node.param_f32(0).to_string()), ("bias", node.param_f32(1).to_string())],
+        Op::SoftMax => vec![
+            ("scale", node.param_f32(0).to_string()),
+            ("max_bias", node.param_f32(1).to_string()),
+            ("has_mask", u8::from(node.src[1].is_some()).to_string()),
+        ],
+        Op::FlashAttnExt => vec![("scale", node.param_f32(0).to_string())],
+        Op::Concat => vec![("dim", node.param_i32(0).to_string())],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Operand;
+    use ggml_abi::Type;
+
+    #[test]
+    fn a_rope_line_reads_as_documented() {
+        let operand = Operand { addr: 0, ty: Type::F32, ne: [128, 32, 2, 1], nb: [4, 512, 16384, 32768], view: false };
+        let mut params = [0; 16];
+        params[1] = 128;
+        params[5] = 500_000f32.to_bits() as i32;
+        params[6] = 1f32.to_bits() as i32;
+        let src = [const { None }; 10];
+        let node = Node { op: Op::Rope, sub: None, name: "Qcur-0".into(), dst: operand, src, params };
+        assert_eq!(
+            line(&node, "rope_f32", Span { start: 6500, end: 13_650 }),
+            "ET_PERF|op=ROPE|kernel=rope_f32|duration_us=11|tensor=Qcur-0|shape=[128,32,2,1]|start_us=10|end_us=21\
+             |mode=0x0|n_dims=128|freq_base=500000.00|freq_scale=1.00"
+        );
+    }
+}

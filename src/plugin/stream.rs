@@ -1,0 +1,76 @@
+//! A stream of work: computes graphs on a session.
+
+use super::settings::Settings;
+use crate::device::session::{Failure, Session, COMMANDS_MAX};
+use crate::graph::list::{lists, List};
+use crate::perf;
+use ggml_abi::face::{Backend, TensorRef};
+use std::sync::Arc;
+
+/// A host's backend object. Keeps the device open.
+pub struct EtStream {
+    session: Arc<Session>,
+    /// Commands per launch.
+    limit: usize,
+    perf: bool,
+}
+
+impl EtStream {
+    /// A stream on `session`.
+    pub fn new(session: Arc<Session>, settings: &Settings) -> EtStream {
+        EtStream { session, limit: if settings.uberkernel { COMMANDS_MAX } else { 1 }, perf: settings.perf }
+    }
+
+    fn run(&self, list: &mut List) -> Result<(), String> {
+        match self.session.run(&mut list.commands, list.workspace, self.perf) {
+            Ok(spans) => {
+                for (span, (node, kernel)) in spans.into_iter().zip(&list.origins) {
+                    log::debug!(target: perf::TARGET, "{}", perf::line(node, kernel, span));
+                }
+                Ok(())
+            }
+            Err(Failure::Kernel { index, code }) => Err(match list.origins.get(index) {
+                Some((node, kernel)) => {
+                    format!("kernel {kernel} failed with code {code} on {} '{}'", node.label(), node.name)
+                }
+                None => format!("command {index} failed with code {code}"),
+            }),
+            Err(Failure::Device(error)) => Err(format!("a launch of {} failed: {error:#}", describe(list))),
+        }
+    }
+}
+
+/// What a launch was for: its only operation, or its first and last.
+fn describe(list: &List) -> String {
+    let name = |(node, _): &(crate::graph::Node, &str)| format!("{} '{}'", node.label(), node.name);
+    match list.origins.as_slice() {
+        [] => "nothing".to_owned(),
+        [only] => name(only),
+        [first, .., last] => format!("{} operations ({} to {})", list.origins.len(), name(first), name(last)),
+    }
+}
+
+impl Backend for EtStream {
+    fn compute(&self, graph: &[TensorRef<'_>]) -> bool {
+        if let Some(lost) = self.session.take_lost() {
+            log::error!("nothing was computed, because a transfer before it went wrong: {lost}");
+            return false;
+        }
+        let lists = match lists(graph, self.limit) {
+            Ok(lists) => lists,
+            Err((node, refusal)) => {
+                log::error!("{} '{}' can't be computed on ET0: {refusal}", node.label(), node.name);
+                return false;
+            }
+        };
+        for mut list in lists {
+            if let Err(reason) = self.run(&mut list) {
+                log::error!("{reason}");
+                return false;
+            }
+        }
+        true
+    }
+
+    fn synchronize(&self) {}
+}
