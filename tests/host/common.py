@@ -16,7 +16,9 @@ FULL = os.environ.get("GGML_ET_TEST_FULL") == "1"
 HOSTS = [stock.NEWEST, "0.3.36"]
 # What the subset needs; the full set needs all that scripts/stock builds.
 TARGETS = {
-    stock.NEWEST: ["llama-completion", "llama-quantize", "llama-perplexity", "llama-bench", "test-backend-ops"],
+    stock.NEWEST: [
+        "llama-completion", "llama-quantize", "llama-perplexity", "llama-bench", "test-backend-ops", "test-llama-archs",
+    ],
     "0.3.36": ["llama-completion", "test-backend-ops"],
 }
 PROMPT = "The capital of France is"
