@@ -1,0 +1,143 @@
+//! The machine: a chip's memory, the host's access to it, and kernel launches.
+
+mod call;
+mod codes;
+mod config;
+mod entry;
+mod fast;
+mod faults;
+mod launch;
+mod scheduler;
+
+pub use config::{Config, ConfigError};
+pub use faults::{BadCall, Fault, Waiting};
+pub use launch::{Launch, LaunchError, LineTable, Report};
+
+use crate::memory::{Memory, HOST_BASE, OPEN_BASE};
+use codes::Codes;
+use entry::Entry;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+/// An emulated chip. Memory may be accessed and kernels launched from any thread; launches run one at a time.
+pub struct Machine {
+    memory: Memory,
+    config: Config,
+    /// Held during a launch.
+    codes: Mutex<Codes>,
+    stale: codes::Stale,
+}
+
+impl Machine {
+    /// A machine with zeroed memory.
+    pub fn new(config: Config) -> Result<Machine, ConfigError> {
+        config.check()?;
+        let memory = Memory::new(config.shires, config.dram_bytes)
+            .map_err(|error| ConfigError::Memory(config.dram_bytes, error))?;
+        let codes = Mutex::new(Codes::new(config.host_threads()));
+        Ok(Machine { memory, config, codes, stale: codes::Stale::default() })
+    }
+
+    /// The configuration it was made with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The device addresses that the host may use.
+    pub fn dram(&self) -> Range<u64> {
+        HOST_BASE..OPEN_BASE + self.memory.dram.len() as u64
+    }
+
+    /// Reads device memory at `addr` into `out`.
+    pub fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), AccessError> {
+        let (offset, _) = self.host_range(addr, out.len() as u64)?;
+        self.memory.dram.read(offset, out).ok_or_else(|| self.refusal(addr, out.len() as u64))
+    }
+
+    /// Writes `data` to device memory at `addr`.
+    pub fn write(&self, addr: u64, data: &[u8]) -> Result<(), AccessError> {
+        let (offset, _) = self.host_range(addr, data.len() as u64)?;
+        self.stale.note(addr, data.len() as u64);
+        self.memory.dram.write(offset, data).ok_or_else(|| self.refusal(addr, data.len() as u64))
+    }
+
+    /// Sets `len` bytes at `addr` to `byte`. Clearing gives whole pages back to the host.
+    pub fn fill(&self, addr: u64, len: u64, byte: u8) -> Result<(), AccessError> {
+        let (offset, size) = self.host_range(addr, len)?;
+        self.stale.note(addr, len);
+        self.memory.dram.fill(offset, size, byte).ok_or_else(|| self.refusal(addr, len))
+    }
+
+    /// Copies `len` bytes from `src` to `dst`; the ranges may overlap.
+    pub fn copy(&self, dst: u64, src: u64, len: u64) -> Result<(), AccessError> {
+        let (to, size) = self.host_range(dst, len)?;
+        let (from, _) = self.host_range(src, len)?;
+        self.stale.note(dst, len);
+        self.memory.dram.copy(to, from, size).ok_or_else(|| self.refusal(dst, len))
+    }
+
+    /// Runs a kernel to its end, as the firmware does: arguments and environment are placed in its memory.
+    pub fn launch(&self, launch: &Launch<'_>) -> Result<Report, LaunchError> {
+        self.check_shires(launch)?;
+        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = Entry::place(&self.memory, launch)?;
+        scheduler::run(&self.memory, launch, entry, codes.prepare(launch.exact_flags, &self.stale))
+    }
+
+    /// Runs a kernel whose argument and environment blocks are in memory already: all harts find their addresses in a0
+    /// and a1. The launch's own arguments are not used.
+    pub fn launch_at(&self, launch: &Launch<'_>, arguments: u64, environment: u64) -> Result<Report, LaunchError> {
+        self.check_shires(launch)?;
+        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = Entry { pc: launch.entry, arguments, environment };
+        scheduler::run(&self.memory, launch, entry, codes.prepare(launch.exact_flags, &self.stale))
+    }
+
+    fn check_shires(&self, launch: &Launch<'_>) -> Result<(), LaunchError> {
+        let (mask, shires) = (launch.shire_mask, self.config.shires);
+        if mask == 0 || mask >> shires != 0 {
+            return Err(LaunchError::Shires { mask, shires });
+        }
+        Ok(())
+    }
+
+    /// Offset in `memory.dram` and length of a range that the host may use.
+    fn host_range(&self, addr: u64, len: u64) -> Result<(u64, usize), AccessError> {
+        let dram = self.dram();
+        match addr.checked_add(len) {
+            Some(end) if addr >= dram.start && end <= dram.end => Ok((addr - OPEN_BASE, len as usize)),
+            _ => Err(self.refusal(addr, len)),
+        }
+    }
+
+    fn refusal(&self, addr: u64, len: u64) -> AccessError {
+        AccessError { addr, len, dram: self.dram() }
+    }
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// The host named device memory that it may not use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessError {
+    /// First byte asked for.
+    pub addr: u64,
+    /// Number of bytes.
+    pub len: u64,
+    /// What the host may use.
+    pub dram: Range<u64>,
+}
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Range { start, end } = &self.dram;
+        write!(f, "{} bytes at {:#x} are not inside device memory {start:#x}..{end:#x}", self.len, self.addr)
+    }
+}
+
+impl std::error::Error for AccessError {}

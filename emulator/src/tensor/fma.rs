@@ -1,0 +1,292 @@
+//! tensor_fma (ISA sheet 3.7): C += A * B on up to 16x16 accumulators.
+//!
+//! Two implementations of each type: `exact`, portable and the reference, and `avx2`, which computes whole blocks of
+//! rows natively and declines when a block contains what native arithmetic would do differently. Native arithmetic
+//! does not tell its flags; so it is used once the sticky flags that the operands could raise are set anyway.
+
+#[cfg(target_arch = "x86_64")]
+use super::avx2;
+use super::{bits, error, exact, illegal, Engine, Line, Op, Step, Unit};
+use crate::fp::{Flags, Rounding};
+use crate::hart::{Hart, Vector};
+use crate::sync::WaitFor;
+use crate::trap::Trap;
+
+/// A product, as sampled at issue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Product {
+    value: u64,
+    /// Bit i enables row i.
+    mask: u16,
+    rounding: Rounding,
+}
+
+/// The element type of A and B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    F32,
+    F16,
+    Int8,
+}
+
+/// Gathered operands.
+#[derive(Clone, Debug)]
+pub(super) struct Operands {
+    /// A, row by row from word 0.
+    pub a: [Line; 16],
+    /// B, row by row.
+    pub b: [Line; 16],
+    /// Columns of B: 4, 8, 12 or 16.
+    pub columns: usize,
+    /// Words of A per row = rows of B.
+    pub depth: usize,
+    /// C starts from nothing.
+    pub first: bool,
+}
+
+impl Operands {
+    /// Vectors of eight columns in use.
+    pub fn halves(&self) -> usize {
+        self.columns.div_ceil(8)
+    }
+}
+
+/// Row numbers below 16.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rows {
+    list: [u8; 16],
+    len: usize,
+}
+
+impl Rows {
+    /// The rows below `count` whose bit in `mask` is `enabled`.
+    fn select(count: usize, mask: u16, enabled: bool) -> Self {
+        let mut rows = Rows::default();
+        for row in (0..count).filter(|i| (mask >> i & 1 == 1) == enabled) {
+            rows.list[rows.len] = row as u8;
+            rows.len += 1;
+        }
+        rows
+    }
+
+    fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.list[..self.len].iter().map(|&row| usize::from(row))
+    }
+}
+
+impl Product {
+    fn kind(&self) -> Option<Kind> {
+        Some(match bits(self.value, 3, 1) {
+            0 => Kind::F32,
+            1 => Kind::F16,
+            3 => Kind::Int8,
+            _ => return None,
+        })
+    }
+
+    fn ten_b(&self) -> bool {
+        bits(self.value, 20, 20) == 1
+    }
+
+    fn depth(&self) -> usize {
+        bits(self.value, 50, 47) as usize + 1
+    }
+
+    fn rows(&self) -> usize {
+        bits(self.value, 54, 51) as usize + 1
+    }
+
+    fn operands(&self, unit: &Unit) -> Operands {
+        let value = self.value;
+        let (first_a, first_b) = (bits(value, 9, 4) as usize, bits(value, 17, 12) as usize);
+        let skip = bits(value, 46, 43) as usize;
+        let depth = self.depth();
+        let mut operands = Operands {
+            a: [Line::default(); 16],
+            b: [Line::default(); 16],
+            columns: 4 * (bits(value, 56, 55) as usize + 1),
+            depth,
+            first: bits(value, 0, 0) == 1,
+        };
+        for (row, line) in operands.a.iter_mut().enumerate().take(self.rows()) {
+            let source = &unit.line(first_a + row).0;
+            for (k, word) in line.0.iter_mut().enumerate().take(depth) {
+                *word = source[(skip + k) % 16];
+            }
+        }
+        for (k, line) in operands.b.iter_mut().enumerate().take(depth) {
+            *line = if self.ten_b() { unit.ten_b[k] } else { *unit.line(first_b + k) };
+        }
+        operands
+    }
+}
+
+impl Engine<'_> {
+    pub(super) fn issue_product(&mut self, hart: &mut Hart, value: u64) -> Result<Step, Trap> {
+        let mask = if value >> 63 == 1 { hart.tensor_mask } else { u16::MAX };
+        let mut product = Product { value, mask, rounding: Rounding::Nearest };
+        if product.kind().ok_or_else(illegal)? == Kind::F32 {
+            product.rounding = Rounding::from_bits(hart.fcsr >> 5 & 7).ok_or_else(illegal)?;
+        }
+        if !self.scratchpad_on(hart) {
+            return Ok(Step::Done);
+        }
+        // Whatever may make this issue wait comes before the pairing is used up.
+        if let wait @ Step::Wait(_) = self.wait(hart, 7)? {
+            return Ok(wait);
+        }
+        if product.ten_b() && self.finish_load(hart, 2)? != Step::Done {
+            return Ok(Step::Wait(WaitFor::CooperativeLoad));
+        }
+        let setup = self.unit.setup.take();
+        let expected = product.ten_b().then_some(product.depth() as u8);
+        if setup != expected {
+            hart.tensor_error |= error::PAIRING;
+            return Ok(Step::Done);
+        }
+        self.enqueue(hart, Op::Product(product))
+    }
+
+    pub(super) fn multiply(&mut self, hart: &mut Hart, product: &Product) {
+        let Some(kind) = product.kind() else { return };
+        let operands = product.operands(self.unit);
+        let rows = Rows::select(product.rows(), product.mask, true);
+        let masked = Rows::select(product.rows(), product.mask, false);
+        let per_word = match kind {
+            Kind::F32 => 1,
+            Kind::F16 => 2,
+            Kind::Int8 => 4,
+        };
+        self.unit.macs += (product.rows() * operands.columns * operands.depth * per_word) as u64;
+        match kind {
+            Kind::F32 | Kind::F16 => {
+                if operands.first {
+                    clear(&mut hart.f, &masked, operands.columns);
+                }
+                if kind == Kind::F32 {
+                    multiply_f32(&operands, &rows, product.rounding, hart);
+                } else {
+                    multiply_f16(&operands, &rows, hart);
+                }
+            }
+            Kind::Int8 => {
+                let signs = exact::Signs {
+                    a_unsigned: bits(product.value, 21, 21) == 1,
+                    b_unsigned: bits(product.value, 22, 22) == 1,
+                };
+                let to_registers = bits(product.value, 23, 23) == 1;
+                let target = to_registers.then_some(&mut hart.f);
+                multiply_int8(&operands, &rows, &masked, signs, &mut self.unit.ten_c, target);
+            }
+        }
+    }
+}
+
+/// Zeroes rows of C.
+fn clear(c: &mut [Vector; 32], rows: &Rows, columns: usize) {
+    for row in rows.iter() {
+        for column in 0..columns {
+            c[2 * row + column / 8].0[column % 8] = 0;
+        }
+    }
+}
+
+fn multiply_f32(operands: &Operands, rows: &Rows, rounding: Rounding, hart: &mut Hart) {
+    #[cfg(target_arch = "x86_64")]
+    let native = (rounding == Rounding::Nearest).then(|| avx2::F32::prepare(operands)).flatten();
+    #[cfg(target_arch = "x86_64")]
+    let native = native.as_ref().map(|native| (native.may_raise(), |rows: &[u8], c: &mut _| native.rows(rows, c)));
+    #[cfg(not(target_arch = "x86_64"))]
+    let native: Option<(u32, fn(&[u8], &mut [Vector; 32]) -> bool)> = None;
+    by_blocks(rows, hart, native, |row, c, flags| exact::f32_row(operands, row, c, rounding, flags));
+}
+
+fn multiply_f16(operands: &Operands, rows: &Rows, hart: &mut Hart) {
+    #[cfg(target_arch = "x86_64")]
+    let native = avx2::F16::prepare(operands);
+    #[cfg(target_arch = "x86_64")]
+    let native = native.as_ref().map(|native| (native.may_raise(), |rows: &[u8], c: &mut _| native.rows(rows, c)));
+    #[cfg(not(target_arch = "x86_64"))]
+    let native: Option<(u32, fn(&[u8], &mut [Vector; 32]) -> bool)> = None;
+    by_blocks(rows, hart, native, |row, c, flags| exact::f16_row(operands, row, c, flags));
+}
+
+/// Computes rows natively in blocks of four where that is known to be exact, flags included, and one by one otherwise.
+fn by_blocks(
+    rows: &Rows,
+    hart: &mut Hart,
+    native: Option<(u32, impl Fn(&[u8], &mut [Vector; 32]) -> bool)>,
+    exact: impl Fn(usize, &mut [Vector; 32], &mut Flags),
+) {
+    let mut rest = &rows.list[..rows.len];
+    while !rest.is_empty() {
+        let mut block = 1;
+        if let Some((may_raise, native)) = &native {
+            if hart.fcsr & may_raise == *may_raise {
+                block = rest.len().min(4);
+                if native(&rest[..block], &mut hart.f) {
+                    rest = &rest[block..];
+                    continue;
+                }
+            }
+        }
+        for &row in &rest[..block] {
+            let mut flags = Flags::default();
+            exact(usize::from(row), &mut hart.f, &mut flags);
+            hart.fcsr |= flags.0;
+        }
+        rest = &rest[block..];
+    }
+}
+
+/// Sums go to TenC; with a target, the last step's go there instead, and TenC keeps the sums before it.
+fn multiply_int8(
+    operands: &Operands,
+    rows: &Rows,
+    masked: &Rows,
+    signs: exact::Signs,
+    ten_c: &mut [Vector; 32],
+    target: Option<&mut [Vector; 32]>,
+) {
+    let depth = operands.depth;
+    let Some(target) = target else {
+        if operands.first {
+            clear(ten_c, masked, operands.columns);
+            clear(ten_c, rows, operands.columns);
+        }
+        return add_int8(operands, 0..depth, rows, signs, ten_c);
+    };
+    let mut sums = *ten_c;
+    if operands.first {
+        clear(&mut sums, masked, operands.columns);
+        clear(&mut sums, rows, operands.columns);
+    }
+    add_int8(operands, 0..depth - 1, rows, signs, &mut sums);
+    // With a depth of 1 the only step goes to the target, and TenC is not written at all.
+    if depth > 1 {
+        *ten_c = sums;
+    }
+    add_int8(operands, depth - 1..depth, rows, signs, &mut sums);
+    for row in rows.iter().chain(masked.iter()) {
+        for column in 0..operands.columns {
+            let (register, lane) = (2 * row + column / 8, column % 8);
+            target[register].0[lane] = sums[register].0[lane];
+        }
+    }
+}
+
+fn add_int8(
+    operands: &Operands,
+    steps: std::ops::Range<usize>,
+    rows: &Rows,
+    signs: exact::Signs,
+    c: &mut [Vector; 32],
+) {
+    #[cfg(target_arch = "x86_64")]
+    if avx2::add_int8(operands, steps.clone(), &rows.list[..rows.len], signs, c) {
+        return;
+    }
+    for row in rows.iter() {
+        exact::int8_row(operands, steps.clone(), row, signs, c);
+    }
+}

@@ -1,0 +1,183 @@
+//! tensor_load and tensor_load_l2 (ISA sheet 3.5, 3.6).
+
+use super::{address, bits, error, minion, refuse, shire, Engine, Line, Step};
+use crate::hart::Hart;
+use crate::memory::{region, Refusal, SCRATCHPAD_BYTES};
+use crate::sync::WaitFor;
+use crate::trap::{Cause, Trap};
+
+/// A decoded load, with what it sampled at issue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    addr: u64,
+    stride: u64,
+    transform: u64,
+    first: usize,
+    rows: usize,
+    /// Piece of the source rows that interleaving and transposing take.
+    offset: u64,
+    /// Bit i enables destination line i.
+    mask: u16,
+    ten_b: bool,
+}
+
+impl Engine<'_> {
+    pub(super) fn issue_load(&mut self, hart: &mut Hart, value: u64) -> Result<Step, Trap> {
+        if !self.scratchpad_on(hart) {
+            return Ok(Step::Done);
+        }
+        let x31 = hart.x[31];
+        let ten_b = bits(value, 52, 52) == 1;
+        let load = Load {
+            addr: address(value, 6),
+            stride: address(x31, 6),
+            transform: if ten_b { 0 } else { bits(value, 61, 59) },
+            first: bits(value, 58, 53) as usize,
+            rows: bits(value, 3, 0) as usize + 1,
+            offset: bits(value, 5, 4),
+            mask: if value >> 63 == 1 && !ten_b { hart.tensor_mask } else { u16::MAX },
+            ten_b,
+        };
+        let slot = if ten_b { 2 } else { (x31 & 1) as usize };
+        if let wait @ Step::Wait(_) = self.finish_load(hart, slot)? {
+            return Ok(wait);
+        }
+        if matches!(load.transform, 3 | 4) {
+            hart.tensor_error |= error::TRANSFORM;
+            return Ok(Step::Done);
+        }
+        if ten_b {
+            self.unit.setup = Some(load.rows as u8);
+        }
+        if bits(value, 62, 62) == 0 {
+            return self.load(hart, &load).map(|()| Step::Done);
+        }
+        let own = u32::from(minion(hart)) % 32;
+        let cooperation = &self.board.shires[shire(hart) as usize].cooperation;
+        let gathering = cooperation.join(own, value, x31, hart.tensor_coop);
+        if gathering.complete() {
+            let harts = (0..32).filter(|m| gathering.members() >> m & 1 == 1).fold(0, |all, m| all | 1u64 << (2 * m));
+            self.board.wake.harts(shire(hart), harts);
+        }
+        self.unit.loads[slot] = Some((load, gathering));
+        self.finish_load(hart, slot).map(|_| Step::Done)
+    }
+
+    /// Completes a cooperative load whose group is complete.
+    pub(super) fn finish_load(&mut self, hart: &mut Hart, slot: usize) -> Result<Step, Trap> {
+        match self.unit.loads[slot].take_if(|(_, gathering)| gathering.complete()) {
+            Some((load, _)) => self.load(hart, &load).map(|()| Step::Done),
+            None if self.unit.loads[slot].is_some() => Ok(Step::Wait(WaitFor::CooperativeLoad)),
+            None => Ok(Step::Done),
+        }
+    }
+
+    fn load(&mut self, hart: &mut Hart, load: &Load) -> Result<(), Trap> {
+        let rows = (0..load.rows).filter(|i| load.mask >> i & 1 == 1);
+        match load.transform {
+            5 => self.transpose::<1, 64>(hart, load, rows),
+            6 => self.transpose::<2, 32>(hart, load, rows),
+            7 => self.transpose::<4, 16>(hart, load, rows),
+            transform => {
+                for row in rows {
+                    let line = match transform {
+                        0 => self.source::<64>(hart, load.addr, load.stride, row),
+                        1 => self.interleave::<1, 4, 16>(hart, load, row),
+                        _ => self.interleave::<2, 2, 32>(hart, load, row),
+                    };
+                    match line {
+                        Ok(bytes) if load.ten_b => self.unit.ten_b[row] = Line::from_bytes(bytes),
+                        Ok(bytes) => *self.unit.line_mut(load.first + row) = Line::from_bytes(bytes),
+                        Err((refusal, addr)) => return refuse(hart, refusal, addr),
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Source row `row` at `addr`, or why not and where.
+    fn source<const N: usize>(
+        &self,
+        hart: &Hart,
+        addr: u64,
+        stride: u64,
+        row: usize,
+    ) -> Result<[u8; N], (Refusal, u64)> {
+        let addr = region::canonical(addr.wrapping_add(stride.wrapping_mul(row as u64)));
+        self.memory.read_block(shire(hart), addr).map_err(|refusal| (refusal, addr))
+    }
+
+    /// One line of `ROWS` source rows of `N` bytes, their elements of `SIZE` bytes taken in turn.
+    fn interleave<const SIZE: usize, const ROWS: usize, const N: usize>(
+        &self,
+        hart: &Hart,
+        load: &Load,
+        line: usize,
+    ) -> Result<[u8; 64], (Refusal, u64)> {
+        // The offset counts 16-byte pieces; a wider row starts at a multiple of its width.
+        let addr = load.addr + (16 * load.offset & !(N as u64 - 1));
+        let mut bytes = [0; 64];
+        for r in 0..ROWS {
+            let row = self.source::<N>(hart, addr, load.stride, ROWS * line + r)?;
+            for (column, element) in row.chunks_exact(SIZE).enumerate() {
+                let at = (column * ROWS + r) * SIZE;
+                bytes[at..at + SIZE].copy_from_slice(element);
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Lines are columns of elements of `SIZE` bytes, taken from `ROWS` source rows, all of which are read.
+    fn transpose<const SIZE: usize, const ROWS: usize>(
+        &mut self,
+        hart: &mut Hart,
+        load: &Load,
+        lines: impl Iterator<Item = usize>,
+    ) -> Result<(), Trap> {
+        let mut source = [[0u8; 64]; ROWS];
+        for (row, bytes) in source.iter_mut().enumerate() {
+            match self.source::<64>(hart, load.addr, load.stride, row) {
+                Ok(row) => *bytes = row,
+                Err((refusal, addr)) => return refuse(hart, refusal, addr),
+            }
+        }
+        // The offset counts pieces of 16 columns; where a row has fewer pieces its low bits do not count.
+        let pieces = 64 / SIZE / 16;
+        let first = match pieces {
+            4 => 16 * load.offset as usize,
+            2 => 16 * (load.offset as usize >> 1),
+            _ => 0,
+        };
+        for i in lines {
+            let from = (first + i) * SIZE;
+            let mut bytes = [0; 64];
+            for (element, row) in bytes.chunks_exact_mut(SIZE).zip(&source) {
+                element.copy_from_slice(&row[from..from + SIZE]);
+            }
+            *self.unit.line_mut(load.first + i) = Line::from_bytes(bytes);
+        }
+        Ok(())
+    }
+
+    /// tensor_load_l2: memory to the shire's own L2 scratchpad.
+    pub(super) fn load_l2(&mut self, hart: &mut Hart, value: u64) -> Result<Step, Trap> {
+        let first = bits(value, 62, 48) << 2 | bits(value, 5, 4);
+        let mask = if value >> 63 == 1 { hart.tensor_mask } else { u16::MAX };
+        let (addr, stride) = (address(value, 6), address(hart.x[31], 6));
+        let own = u64::from(shire(hart)) * SCRATCHPAD_BYTES;
+        for row in (0..=bits(value, 3, 0)).filter(|i| mask >> i & 1 == 1) {
+            let bytes = match self.source::<64>(hart, addr, stride, row as usize) {
+                Ok(bytes) => bytes,
+                Err((refusal, addr)) => return refuse(hart, refusal, addr).map(|()| Step::Done),
+            };
+            let offset = 64 * (first + row);
+            if offset >= SCRATCHPAD_BYTES {
+                return Err(Trap { cause: Cause::BusError, tval: 0x8000_0000 | 0x7F << 23 | offset });
+            }
+            let stored = self.memory.scratchpads.store(own + offset, bytes);
+            debug_assert!(stored.is_some(), "every shire's scratchpad is mapped");
+        }
+        Ok(Step::Done)
+    }
+}

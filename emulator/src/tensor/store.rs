@@ -1,0 +1,101 @@
+//! tensor_store (ISA sheet 3.9).
+
+use super::{address, bits, error, refuse, shire, Engine, Op, Step};
+use crate::hart::{Hart, Vector};
+use crate::memory::{region, Refusal};
+use crate::trap::Trap;
+
+/// A store from registers, as sampled at issue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RegisterStore {
+    addr: u64,
+    stride: u64,
+    first: usize,
+    step: usize,
+    rows: u64,
+    /// Row size in 16-byte pieces: 1, 2 or 4.
+    pieces: usize,
+}
+
+impl Engine<'_> {
+    pub(super) fn issue_store(&mut self, hart: &mut Hart, value: u64) -> Result<Step, Trap> {
+        let step = bits(value, 63, 62) as usize + 1;
+        let rows = bits(value, 54, 51) + 1;
+        if bits(value, 48, 48) == 1 {
+            return self.store_lines(hart, value, step, rows).map(|()| Step::Done);
+        }
+        let pieces = bits(value, 56, 55) as usize + 1;
+        let partners = bits(value, 50, 49) as usize + 1;
+        // Cooperating minions together fill at most one line; each stores its own piece.
+        if pieces == 3 || partners == 3 || pieces * partners > 4 {
+            hart.tensor_error |= error::STORE_SHAPE;
+            return Ok(Step::Done);
+        }
+        let store = RegisterStore {
+            addr: address(value, 4),
+            stride: address(hart.x[31], 4),
+            first: bits(value, 61, 57) as usize,
+            step,
+            rows,
+            pieces,
+        };
+        self.enqueue(hart, Op::Store(store))
+    }
+
+    pub(super) fn store_registers(&mut self, hart: &mut Hart, store: &RegisterStore) -> Result<(), Trap> {
+        let shire = shire(hart);
+        let mut register = store.first;
+        let mut next = || {
+            let current = register;
+            register = (register + store.step) % 32;
+            current
+        };
+        for row in 0..store.rows {
+            let addr = row_address(store.addr, store.stride, row) & !(16 * store.pieces as u64 - 1);
+            let first = bytes(&hart.f[next()]);
+            let result = match store.pieces {
+                1 => self.memory.write_block::<16>(shire, addr, std::array::from_fn(|i| first[i])),
+                2 => self.memory.write_block(shire, addr, first),
+                _ => {
+                    let second = bytes(&hart.f[next()]);
+                    let line: [u8; 64] = std::array::from_fn(|i| if i < 32 { first[i] } else { second[i - 32] });
+                    self.memory.write_block(shire, addr, line)
+                }
+            };
+            if let Err(refusal) = result {
+                return refuse(hart, refusal, addr);
+            }
+        }
+        Ok(())
+    }
+
+    /// From the scratchpad, at issue.
+    fn store_lines(&mut self, hart: &mut Hart, value: u64, step: usize, rows: u64) -> Result<(), Trap> {
+        if !self.scratchpad_on(hart) {
+            return Ok(());
+        }
+        let (addr, stride) = (address(value, 6), address(hart.x[31], 6));
+        let first = bits(value, 61, 56) as usize;
+        for row in 0..rows {
+            let addr = row_address(addr, stride, row);
+            let line = self.unit.line(first + step * row as usize).to_bytes();
+            let result: Result<(), Refusal> = self.memory.write_block(shire(hart), addr, line);
+            if let Err(refusal) = result {
+                return refuse(hart, refusal, addr);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn row_address(addr: u64, stride: u64, row: u64) -> u64 {
+    region::canonical(addr.wrapping_add(stride.wrapping_mul(row)))
+}
+
+fn bytes(register: &Vector) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    for (bytes, lane) in bytes.chunks_exact_mut(4).zip(register.0) {
+        bytes.copy_from_slice(&lane.to_le_bytes());
+    }
+    bytes
+}
