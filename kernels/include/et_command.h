@@ -83,10 +83,9 @@ struct et_unary_params {
 enum et_glu_op { ET_REGLU, ET_GEGLU, ET_SWIGLU, ET_SWIGLU_OAI, ET_GEGLU_ERF, ET_GEGLU_QUICK, ET_SWIGLU_CLAMP };
 
 struct et_glu_params {
-    uint32_t op;      // enum et_glu_op
-    uint32_t swapped; // one source: gate is its second half unless swapped
-    float alpha;      // SWIGLU_OAI
-    float limit;      // SWIGLU_OAI
+    uint32_t op; // enum et_glu_op
+    float alpha; // SWIGLU_OAI
+    float limit; // SWIGLU_OAI, SWIGLU_CLAMP
 };
 
 struct et_scale_params {
@@ -99,7 +98,11 @@ struct et_clamp_params {
     float max;
 };
 
+// NORM also takes the mean from each element.
+enum et_norm_op { ET_RMS_NORM, ET_NORM, ET_L2_NORM };
+
 struct et_norm_params {
+    uint32_t op; // enum et_norm_op
     float eps;
 };
 
@@ -108,38 +111,48 @@ struct et_span_params {
     uint32_t unit;   // elements that one hart takes together: whole blocks, and whole lines of dst where it owns them
 };
 
+// Which elements make pair p of a row, from `offset` on: 2p and 2p+1, or p and p+pairs.
+enum et_rope_pairing { ET_ROPE_ADJACENT, ET_ROPE_HALVES };
+
+// Which of a token's positions turns pair p. ET_ROPE_SECTIONS: sections[] pairs for each of four positions in turn, repeated;
+// with ET_ROPE_SECTIONS_RESTART each section's angles start anew. ET_ROPE_INTERLEAVED: the first three take turns.
+enum et_rope_axes { ET_ROPE_ONE, ET_ROPE_SECTIONS, ET_ROPE_SECTIONS_RESTART, ET_ROPE_INTERLEAVED };
+
 struct et_rope_params {
-    uint32_t mode;         // ggml's own mode bits: 0 normal, 2 neox, 8 mrope, 24 vision, 40 imrope
-    uint32_t n_dims;
-    uint32_t n_ctx_orig;
-    float freq_base;
-    float freq_scale;
-    float ext_factor;
-    float attn_factor;
-    float beta_fast;
-    float beta_slow;
-    float theta_scale;     // freq_base^(-2/n_dims), computed on the host
-    float corr_dims[2];    // YaRN ramp, computed on the host
-    int32_t sections[4];
-    uint32_t inverse;      // rotate by -theta (ROPE_BACK)
+    uint32_t pairing;      // enum et_rope_pairing
+    uint32_t axes;         // enum et_rope_axes
+    uint32_t pairs;        // rotated pairs; other elements are copied
+    uint32_t offset;       // first rotated element
+    float theta_scale;     // angle of a pair over that of the pair before
+    float freq_scale;      // interpolation of positions
+    float ext_factor;      // YaRN: share of extrapolation in the ramp's lower part
+    float ramp_low;        // YaRN: pair where the ramp starts
+    float ramp_slope;      // YaRN: 1 / pairs of the ramp
+    float cos_magnitude;   // factor of the cosines
+    float sin_magnitude;   // factor of the sines; its sign is the direction
+    uint32_t sections[4];
+};
+
+// ALiBi: head h adds its slope times the mask, 2^(log2_slope * (h + 1)) for the first `heads` heads, and
+// 2^(log2_slope * (h - heads + 1/2)) for those beyond. log2_slope = 0 gives slope 1 to all.
+struct et_alibi {
+    float log2_slope;
+    uint32_t heads;        // greatest power of two that is not above the number of heads
 };
 
 struct et_soft_max_params {
     float scale;
-    float max_bias;        // ALiBi when above 0
-    float m0;              // slope bases, computed on the host
-    float m1;
-    uint32_t n_head_log2;
+    struct et_alibi alibi;
 };
 
 struct et_flash_attn_params {
-    float scale;           // already divided by logit_softcap when that is not 0
-    float max_bias;
-    float logit_softcap;
-    float m0;
-    float m1;
-    uint32_t n_head_log2;
+    float scale;           // already divided by softcap when that is not 0
+    float softcap;         // 0: none
+    struct et_alibi alibi;
 };
+
+// MUL_MAT_VEC of quantised weights: ceil(ne[0] / 2048) times the columns that share a matrix of src[0] is at most this.
+#define ET_INT8_SLICES 176u
 
 // What one kernel call needs. dst and src[i] are whole lines, so that a hart fetches only the operands it uses.
 struct et_command {
