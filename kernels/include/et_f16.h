@@ -11,8 +11,8 @@
 
 #include "et_vector.h"
 
-// `k` for V_F16_TO_F32: the unit of F16 subnormals, 2^-24.
-#define V_F16_UNIT(k) V("fbci.ps " k ", 0x33800")
+// `k` for V_F16_TO_F32: the unit of F16 subnormals, 2^-24, of a mantissa that was shifted up by 22 bits.
+#define V_F16_UNIT(k) V("fbci.ps " k ", 0x28800")
 // `k` for V_F32_TO_F16: 0.5, whose unit in the last place is that of F16 subnormals.
 #define V_F16_HALF(k) V("fbci.ps " k ", 0x3F000")
 
@@ -22,8 +22,7 @@
     do {                                     \
         V("fslli.pi " t ", " f ", 22");      \
         V("fcvt.ps.f16 " f ", " f);          \
-        V("fsrli.pi " t ", " t ", 22");      \
-        V("fcvt.ps.pw " t ", " t ", rne");   \
+        V("fcvt.ps.pwu " t ", " t ", rne");  \
         V("fmul.ps " t ", " t ", " k);       \
         V("fsgnj.ps " t ", " t ", " f);      \
         V("fmaxu.pi " f ", " f ", " t);      \

@@ -27,7 +27,13 @@ struct et_grid {
     uint32_t shires;
     uint32_t lane;    // minion within its shire, 0 .. 31
     uint64_t scratch; // this hart's ET_SCRATCH_BYTES of scratchpad (address); both harts' parts of a minion adjoin
+    uint64_t barrier; // et_barrier's counter
+    uint64_t shire_mask;
 };
+
+// Waits for every hart of the launch. The command loop does so after each command; a kernel in several phases may do it
+// between them, provided that all harts do it equally often.
+void et_barrier(const struct et_grid *grid);
 
 typedef uint32_t et_kernel_fn(const struct et_command *cmd, const struct et_grid *grid);
 

@@ -8,7 +8,7 @@ struct et_env {
     uint32_t mhz;
 };
 
-// Credit counter and local barrier that belong to the loop; kernels use counter 1 and barriers from 1.
+// Credit counter 0 and this local barrier belong to et_barrier; kernels use counter 1 and barriers from 1.
 #define LOOP_FLB 0
 
 static inline uint64_t hart_id(void)
@@ -35,9 +35,9 @@ static inline void credit_shire(uint64_t shire)
 
 // The last hart of a shire counts its shire in; the last shire resets the counter and releases everybody. Waiting on a
 // credit costs the minion's other hart nothing, unlike polling.
-static void barrier(uint64_t counter, const struct et_grid *grid, uint64_t shire_mask)
+void et_barrier(const struct et_grid *grid)
 {
-    uint64_t last;
+    uint64_t last, counter = grid->barrier;
     et_fence();
     __asm__ volatile("csrrw %0, flb, %1" : "=r"(last) : "r"(63ull << 5 | LOOP_FLB) : "memory");
     if (last) {
@@ -49,7 +49,7 @@ static void barrier(uint64_t counter, const struct et_grid *grid, uint64_t shire
                 __asm__ volatile("amoswapg.w %0, x0, (%1)" : "=r"(arrived) : "r"(counter) : "memory");
             et_fence();
             for (uint64_t shire = 0; shire < 32; ++shire)
-                if (shire_mask >> shire & 1)
+                if (grid->shire_mask >> shire & 1)
                     credit_shire(shire);
         }
     }
@@ -109,6 +109,8 @@ int64_t et_main(const struct et_launch *launch, const struct et_env *env)
         .shires = shires,
         .lane = lane,
         .scratch = ET_SCRATCH_BASE + (hart & 63) * ET_SCRATCH_BYTES,
+        .barrier = launch->barrier,
+        .shire_mask = mask,
     };
     volatile uint64_t *stamps = grid.rank == 0 ? ET_PTR(volatile uint64_t, launch->timestamps) : 0;
     if (stamps)
@@ -117,7 +119,7 @@ int64_t et_main(const struct et_launch *launch, const struct et_env *env)
         uint32_t code = run(ET_PTR(const struct et_command, launch->commands) + i, &grid);
         if (code)
             report(launch->status, i, code);
-        barrier(launch->barrier, &grid, mask);
+        et_barrier(&grid);
         if (stamps)
             stamps[i + 1] = cycles();
     }
