@@ -13,7 +13,8 @@ fn integral(a: u32, rm: Rounding) -> (u64, Lost) {
     }
     let (sig, exponent) = parts(a);
     if exponent >= 0 {
-        return ((sig << exponent.min(40)) as u64, Lost::Nothing);
+        // The least exponent that is too large for every integer keeps its 24 bits here.
+        return ((sig << exponent.min(39)) as u64, Lost::Nothing);
     }
     let (kept, lost) = split(sig, -exponent as u32);
     let up = rm.increments(a & SIGN != 0, kept & 1 != 0, lost);
@@ -27,16 +28,8 @@ fn to_integer(a: u32, rm: Rounding, low: i64, high: i64, flags: &mut Flags) -> i
         return high;
     }
     let negative = a & SIGN != 0;
-    let (magnitude, lost) = if is_infinite(a) {
-        (1 << 62, Lost::Nothing)
-    } else {
-        integral(a, rm)
-    };
-    let value = if negative {
-        -(magnitude as i64)
-    } else {
-        magnitude as i64
-    };
+    let (magnitude, lost) = if is_infinite(a) { (1 << 62, Lost::Nothing) } else { integral(a, rm) };
+    let value = if negative { -(magnitude as i64) } else { magnitude as i64 };
     if value < low || value > high {
         flags.raise(Flags::NV);
         return value.clamp(low, high);

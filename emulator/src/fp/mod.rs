@@ -7,6 +7,7 @@ mod compare;
 mod convert;
 mod transcendental;
 
+pub(crate) use compare::order;
 pub use compare::{atomic_max, atomic_min, class, eq, le, lt, max, min};
 pub use convert::{
     f16_to_f32, f32_to_f16, f32_to_i32, f32_to_u32, fraction, i32_to_f32, round_to_integral, u32_to_f32,
@@ -154,11 +155,8 @@ fn parts(a: u32) -> (u128, i32) {
 fn round(negative: bool, exponent: i32, sig: u128, rm: Rounding, flags: &mut Flags) -> u32 {
     let sign = if negative { SIGN } else { 0 };
     let width = 128 - sig.leading_zeros() as i32;
-    let (mut kept, lost) = if width > 24 {
-        split(sig, (width - 24) as u32)
-    } else {
-        (sig << (24 - width), Lost::Nothing)
-    };
+    let (mut kept, lost) =
+        if width > 24 { split(sig, (width - 24) as u32) } else { (sig << (24 - width), Lost::Nothing) };
     let mut exponent = exponent + width - 24;
     if rm.increments(negative, kept & 1 != 0, lost) {
         kept += 1;
@@ -233,23 +231,9 @@ pub fn fma(a: u32, b: u32, c: u32, rm: Rounding, flags: &mut Flags) -> u32 {
     }
     let (addend, addend_exponent) = parts(c);
     let (negative, low, sum) = if exponent >= addend_exponent {
-        sum(
-            product,
-            exponent,
-            product_sign != 0,
-            addend,
-            addend_exponent,
-            c & SIGN != 0,
-        )
+        sum(product, exponent, product_sign != 0, addend, addend_exponent, c & SIGN != 0)
     } else {
-        sum(
-            addend,
-            addend_exponent,
-            c & SIGN != 0,
-            product,
-            exponent,
-            product_sign != 0,
-        )
+        sum(addend, addend_exponent, c & SIGN != 0, product, exponent, product_sign != 0)
     };
     if sum == 0 {
         return zero_sum(product_sign, c, rm);
@@ -279,6 +263,39 @@ pub fn add(a: u32, b: u32, rm: Rounding, flags: &mut Flags) -> u32 {
 /// `a - b`.
 pub fn sub(a: u32, b: u32, rm: Rounding, flags: &mut Flags) -> u32 {
     add(a, b ^ SIGN, rm, flags)
+}
+
+/// `a * b - c` with one rounding.
+pub fn fms(a: u32, b: u32, c: u32, rm: Rounding, flags: &mut Flags) -> u32 {
+    fma(a, b, c ^ SIGN, rm, flags)
+}
+
+/// `-(a * b) + c` with one rounding.
+pub fn fnms(a: u32, b: u32, c: u32, rm: Rounding, flags: &mut Flags) -> u32 {
+    fma(a ^ SIGN, b, c, rm, flags)
+}
+
+/// `-(a * b) - c` with one rounding.
+pub fn fnma(a: u32, b: u32, c: u32, rm: Rounding, flags: &mut Flags) -> u32 {
+    fma(a ^ SIGN, b, c ^ SIGN, rm, flags)
+}
+
+/// `a` with the sign of `b`.
+#[inline(always)]
+pub const fn sgnj(a: u32, b: u32) -> u32 {
+    a & !SIGN | b & SIGN
+}
+
+/// `a` with the inverted sign of `b`.
+#[inline(always)]
+pub const fn sgnjn(a: u32, b: u32) -> u32 {
+    a & !SIGN | !b & SIGN
+}
+
+/// `a` with the product of the signs.
+#[inline(always)]
+pub const fn sgnjx(a: u32, b: u32) -> u32 {
+    a ^ b & SIGN
 }
 
 /// `a * b`.

@@ -102,11 +102,7 @@ pub(crate) fn log2_finite(a: u32) -> u32 {
         k -= 2;
     }
     let result = ((e + p * s * (2.0 / std::f64::consts::LN_2)) as f32).to_bits();
-    let result = if a < SMALLEST_NORMAL || a == SIGN {
-        SIGN | INFINITY
-    } else {
-        result
-    };
+    let result = if a < SMALLEST_NORMAL || a == SIGN { SIGN | INFINITY } else { result };
     let result = if a == INFINITY { INFINITY } else { result };
     if a > SIGN {
         CANONICAL_NAN

@@ -1,0 +1,152 @@
+//! Decoded code, one 4 KB page at a time and one instruction at its first execution.
+//!
+//! A cache belongs to one host thread. Kernels cannot modify code (there is no fence.i), so only the host's
+//! writes between launches make a page stale; it is then dropped with [`Code::invalidate`] or [`Code::clear`].
+
+use std::collections::HashMap;
+
+use et_isa::form::Operands;
+use et_isa::{is_compressed, Class, Insn, Op, Status};
+
+use crate::platform::Platform;
+use crate::trap::Trap;
+
+const PAGE: u64 = 4096;
+const SLOTS: usize = (PAGE / 2) as usize;
+
+/// What a slot asks the executor to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Not looked at yet.
+    Undecoded,
+    /// No defined instruction, or one that is illegal in U-mode whatever the state.
+    Illegal,
+    /// An instruction that traps to machine mode.
+    Mcode,
+    /// Integer instructions that only write x0.
+    Nop,
+    /// Any other.
+    Insn(Op),
+}
+
+/// An instruction with its operands at hand. `rm` is 0..4 or 7 for dynamic. Branch and jump offsets in `imm` count
+/// slots; a CSR number takes the place of `imm`, and a 5-bit CSR immediate that of `rs1`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub imm: i32,
+    pub kind: Kind,
+    pub rd: u8,
+    pub rs1: u8,
+    pub rs2: u8,
+    pub rs3: u8,
+    pub rm: u8,
+    /// Length in slots: 1 or 2.
+    pub step: u8,
+}
+
+impl Slot {
+    const UNDECODED: Slot = Slot { imm: 0, kind: Kind::Undecoded, rd: 0, rs1: 0, rs2: 0, rs3: 0, rm: 0, step: 1 };
+
+    fn new(word: u32) -> Slot {
+        let Some(insn) = Insn::decode(word) else {
+            return Slot {
+                kind: Kind::Illegal,
+                step: if is_compressed(word as u16) { 1 } else { 2 },
+                ..Slot::UNDECODED
+            };
+        };
+        let row = insn.op.row();
+        let operands: Operands = insn.operands();
+        let kind = match row.status {
+            Status::Mcode => Kind::Mcode,
+            Status::Graphics | Status::Illegal => Kind::Illegal,
+            Status::Works if matches!(operands.rm, 5 | 6) => Kind::Illegal,
+            Status::Works if operands.rd == 0 && matches!(row.class, Class::Int | Class::MulDiv) => Kind::Nop,
+            Status::Works => Kind::Insn(insn.op),
+        };
+        let mut slot = Slot {
+            imm: operands.imm,
+            kind,
+            rd: operands.rd,
+            rs1: operands.rs1,
+            rs2: operands.rs2,
+            rs3: operands.rs3,
+            rm: operands.rm,
+            step: insn.len / 2,
+        };
+        match row.class {
+            Class::Csr => {
+                slot.rs1 = (insn.word >> 15 & 31) as u8;
+                slot.imm = operands.csr as i32;
+            }
+            Class::Branch if insn.op != Op::Jalr => slot.imm >>= 1,
+            _ if matches!(insn.op, Op::Lui | Op::Auipc) => slot.imm <<= 12,
+            _ => {}
+        }
+        slot
+    }
+}
+
+/// The slots of one page, one for each two bytes.
+pub(crate) struct Page {
+    pub slots: [Slot; SLOTS],
+}
+
+/// The decoded code that one host thread has run.
+pub struct Code {
+    pages: HashMap<u64, Box<Page>>,
+    exact_flags: bool,
+}
+
+impl Code {
+    /// An empty cache. With `exact_flags` the floating-point flags in fcsr are computed; without, they are left alone,
+    /// which only a kernel that reads them can tell (see [`code_reads_flags`](crate::exec::code_reads_flags)).
+    pub fn new(exact_flags: bool) -> Self {
+        Code { pages: HashMap::new(), exact_flags }
+    }
+
+    /// Whether floating-point flags are computed.
+    pub fn exact_flags(&self) -> bool {
+        self.exact_flags
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.pages.clear();
+    }
+
+    /// Forgets what lies in `len` bytes at `addr`, because the host wrote there.
+    pub fn invalidate(&mut self, addr: u64, len: u64) {
+        // An instruction may begin in the two bytes before.
+        let first = addr.saturating_sub(2) / PAGE;
+        let last = addr.saturating_add(len) / PAGE;
+        self.pages.retain(|number, _| !(first..=last).contains(number));
+    }
+
+    /// The page of `pc`.
+    #[inline]
+    pub(crate) fn page(&mut self, pc: u64) -> &mut Page {
+        self.pages.entry(pc / PAGE).or_insert_with(|| Box::new(Page { slots: [Slot::UNDECODED; SLOTS] }))
+    }
+}
+
+/// The address of the page of `pc`.
+pub(crate) const fn page_base(pc: u64) -> u64 {
+    pc & !(PAGE - 1)
+}
+
+/// The bits of the instruction at `pc`: a half word if it is compressed.
+pub(crate) fn fetch<P: Platform>(platform: &mut P, pc: u64) -> Result<u32, Trap> {
+    let low = platform.fetch(pc)?;
+    if is_compressed(low) {
+        return Ok(low as u32);
+    }
+    Ok((platform.fetch(pc.wrapping_add(2))? as u32) << 16 | low as u32)
+}
+
+/// Decodes the instruction at `pc`.
+#[cold]
+#[inline(never)]
+pub(crate) fn decode<P: Platform>(platform: &mut P, pc: u64) -> Result<Slot, Trap> {
+    fetch(platform, pc).map(Slot::new)
+}

@@ -1,0 +1,136 @@
+//! The instruction loop.
+
+use super::execute::execute;
+use super::{Core, Done, Exit, Stop};
+use crate::code::{decode, fetch, page_base, Code, Kind, Slot};
+use crate::hart::Hart;
+use crate::platform::Platform;
+use crate::trap::{Cause, Trap};
+
+/// Where the loop is: in a page of slots, with a budget.
+pub(super) struct Position {
+    /// Address of slot 0.
+    base: u64,
+    /// The slot of the current instruction. Slots before and after the page count on and are found out of range.
+    ip: usize,
+    /// The slot that comes next.
+    next: usize,
+    /// Instructions that may still retire.
+    left: u64,
+    /// `left` at the last time the hart's counters were brought up to date.
+    counted: u64,
+}
+
+impl Position {
+    #[inline(always)]
+    fn address(&self, slot: usize) -> u64 {
+        self.base.wrapping_add((slot as u64).wrapping_mul(2))
+    }
+
+    /// Address of the current instruction.
+    #[inline(always)]
+    pub(super) fn pc(&self) -> u64 {
+        self.address(self.ip)
+    }
+
+    /// Address of the instruction after the current one.
+    #[inline(always)]
+    pub(super) fn link(&self) -> u64 {
+        self.address(self.next)
+    }
+
+    /// Goes to the branch target if `taken`.
+    #[inline(always)]
+    pub(super) fn branch(&mut self, s: &Slot, taken: bool) -> Done {
+        if taken {
+            self.next = self.ip.wrapping_add(s.imm as isize as usize);
+        }
+        Ok(())
+    }
+
+    /// Goes to an address.
+    #[inline(always)]
+    pub(super) fn jump(&mut self, target: u64) -> Done {
+        self.next = (target.wrapping_sub(self.base) as i64 >> 1) as usize;
+        Ok(())
+    }
+
+    /// Adds what has retired to the hart's counters.
+    #[inline(always)]
+    pub(super) fn count(&mut self, hart: &mut Hart) {
+        let retired = self.counted - self.left;
+        hart.retired += retired;
+        hart.clock += retired;
+        self.counted = self.left;
+    }
+}
+
+/// Runs until something stops the hart.
+#[inline(always)]
+pub(super) fn run<P: Platform, const FLAGS: bool>(
+    hart: &mut Hart,
+    code: &mut Code,
+    platform: &mut P,
+    budget: u64,
+) -> Stop {
+    let mut core = Core::<P, FLAGS> { hart, platform };
+    let mut at = Position { base: 0, ip: 0, next: 0, left: budget, counted: budget };
+    'page: loop {
+        at.base = page_base(core.hart.pc);
+        at.ip = ((core.hart.pc - at.base) / 2) as usize;
+        let page = code.page(core.hart.pc);
+        let stop = loop {
+            if at.left == 0 {
+                break Stop::Budget;
+            }
+            let Some(s) = page.slots.get(at.ip) else {
+                core.hart.pc = at.pc();
+                continue 'page;
+            };
+            at.next = at.ip.wrapping_add(s.step as usize);
+            let done = match s.kind {
+                Kind::Insn(op) => {
+                    if core.hart.vpu_busy && op.row().class.uses_vpu() && !core.platform.settle(core.hart) {
+                        break Stop::Blocked;
+                    }
+                    execute(&mut core, op, s, &mut at)
+                }
+                Kind::Nop => Ok(()),
+                Kind::Undecoded => match decode(core.platform, at.pc()) {
+                    Ok(slot) => {
+                        page.slots[at.ip] = slot;
+                        continue;
+                    }
+                    Err(trap) => break Stop::Trap(trap),
+                },
+                Kind::Illegal | Kind::Mcode => Err(Exit::Illegal),
+            };
+            match done {
+                Ok(()) => {
+                    at.left -= 1;
+                    at.ip = at.next;
+                }
+                Err(Exit::Trap(trap)) => break Stop::Trap(trap),
+                Err(Exit::Illegal) => break Stop::Trap(refused(core.platform, s.kind, at.pc())),
+                Err(Exit::Blocked) => break Stop::Blocked,
+                Err(Exit::Ecall) => break Stop::Ecall,
+            }
+        };
+        core.hart.pc = at.pc();
+        at.count(core.hart);
+        return stop;
+    }
+}
+
+/// The exception of an instruction that does not execute.
+#[cold]
+#[inline(never)]
+fn refused<P: Platform>(platform: &mut P, kind: Kind, pc: u64) -> Trap {
+    match fetch(platform, pc) {
+        // The chip reports no word for a compressed instruction.
+        Ok(word) if word & 3 != 3 => Trap { cause: Cause::IllegalInstruction, tval: 0 },
+        Ok(word) if kind == Kind::Mcode => Trap { cause: Cause::MachineCode, tval: word as u64 },
+        Ok(word) => Trap { cause: Cause::IllegalInstruction, tval: word as u64 },
+        Err(trap) => trap,
+    }
+}

@@ -1,0 +1,331 @@
+//! Floating-point instructions, scalar and packed, and lane shuffles.
+//!
+//! Each has a fast form for round to nearest without flags, and the exact form of `fp` for everything else.
+
+use super::{Core, Done, Exit};
+use crate::code::Slot;
+use crate::fp::{Flags, Rounding};
+use crate::hart::Vector;
+use crate::platform::Platform;
+use crate::simd::{self, Lanes};
+
+type Exact1 = fn(u32, Rounding, &mut Flags) -> u32;
+type Exact2 = fn(u32, u32, Rounding, &mut Flags) -> u32;
+type Exact3 = fn(u32, u32, u32, Rounding, &mut Flags) -> u32;
+/// Functions that do not round.
+type Plain1 = fn(u32, &mut Flags) -> u32;
+type Plain2 = fn(u32, u32, &mut Flags) -> u32;
+type Relation = fn(u32, u32, &mut Flags) -> bool;
+
+/// Lane 0 alone.
+#[inline(always)]
+fn scalar(a: u32) -> Lanes {
+    [a, 0, 0, 0, 0, 0, 0, 0]
+}
+
+impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
+    /// The rounding mode of an instruction; a reserved dynamic mode makes it illegal.
+    #[inline(always)]
+    pub(super) fn rounding(&self, s: &Slot) -> Result<Rounding, Exit> {
+        let bits = if s.rm == 7 { self.hart.fcsr >> 5 & 7 } else { s.rm as u32 };
+        Rounding::from_bits(bits).ok_or(Exit::Illegal)
+    }
+
+    /// The rounding mode in fcsr, for `fcvt.f16.ps`.
+    #[inline(always)]
+    pub(super) fn frm(&self) -> Result<Rounding, Exit> {
+        Rounding::from_bits(self.hart.fcsr >> 5 & 7).ok_or(Exit::Illegal)
+    }
+
+    #[inline(always)]
+    pub(super) fn f(&self, register: u8) -> Lanes {
+        self.hart.f[register as usize & 31].0
+    }
+
+    /// Lane 0 of a register.
+    #[inline(always)]
+    pub(super) fn lane0(&self, register: u8) -> u32 {
+        self.hart.f[register as usize & 31].0[0]
+    }
+
+    /// Writes the lanes that m0 selects.
+    #[inline(always)]
+    pub(super) fn write(&mut self, register: u8, lanes: Lanes) -> Done {
+        let target = &mut self.hart.f[register as usize & 31];
+        let mask = self.hart.m[0];
+        if mask == 0xFF {
+            *target = Vector(lanes);
+        } else {
+            for e in 0..8 {
+                if mask >> e & 1 != 0 {
+                    target.0[e] = lanes[e];
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes lane 0 and clears the others.
+    #[inline(always)]
+    pub(super) fn write_scalar(&mut self, register: u8, value: u32) -> Done {
+        self.hart.f[register as usize & 31] = Vector(scalar(value));
+        Ok(())
+    }
+
+    /// Integer and bit operations on lanes.
+    #[inline(always)]
+    pub(super) fn lanes1(&mut self, s: &Slot, f: impl Fn(u32) -> u32) -> Done {
+        self.write(s.rd, simd::map1(self.f(s.rs1), f))
+    }
+
+    #[inline(always)]
+    pub(super) fn lanes2(&mut self, s: &Slot, f: impl Fn(u32, u32) -> u32) -> Done {
+        self.write(s.rd, simd::map2(self.f(s.rs1), self.f(s.rs2), f))
+    }
+
+    /// The results of `f` for active lanes, with its flags raised.
+    #[inline(always)]
+    fn exact(&mut self, active: u8, f: impl Fn(usize, &mut Flags) -> u32) -> Lanes {
+        let mut flags = Flags::default();
+        let lanes = std::array::from_fn(|e| if active >> e & 1 != 0 { f(e, &mut flags) } else { 0 });
+        if FLAGS {
+            self.hart.fcsr |= flags.0;
+        }
+        lanes
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn exact1(&mut self, active: u8, a: Lanes, rm: Rounding, f: Exact1) -> Lanes {
+        self.exact(active, |e, flags| f(a[e], rm, flags))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn exact2(&mut self, active: u8, a: Lanes, b: Lanes, rm: Rounding, f: Exact2) -> Lanes {
+        self.exact(active, |e, flags| f(a[e], b[e], rm, flags))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn exact3(&mut self, active: u8, a: Lanes, b: Lanes, c: Lanes, rm: Rounding, f: Exact3) -> Lanes {
+        self.exact(active, |e, flags| f(a[e], b[e], c[e], rm, flags))
+    }
+
+    /// A one-operand instruction that does not round by a mode.
+    #[inline(always)]
+    pub(super) fn packed1(&mut self, s: &Slot, fast: impl Fn(u32) -> u32, exact: Plain1) -> Done {
+        let (a, active) = (self.f(s.rs1), self.hart.m[0]);
+        let r = if FLAGS { self.exact(active, |e, flags| exact(a[e], flags)) } else { simd::map1(a, fast) };
+        self.write(s.rd, r)
+    }
+
+    /// A two-operand instruction that does not round.
+    #[inline(always)]
+    pub(super) fn packed2(&mut self, s: &Slot, fast: impl Fn(u32, u32) -> u32, exact: Plain2) -> Done {
+        let (a, b, active) = (self.f(s.rs1), self.f(s.rs2), self.hart.m[0]);
+        let r = if FLAGS { self.exact(active, |e, flags| exact(a[e], b[e], flags)) } else { simd::map2(a, b, fast) };
+        self.write(s.rd, r)
+    }
+
+    /// A comparison with all ones or 0 in each lane.
+    #[inline(always)]
+    pub(super) fn compare(&mut self, s: &Slot, fast: impl Fn(u32, u32) -> bool, exact: Relation) -> Done {
+        let (a, b, active) = (self.f(s.rs1), self.f(s.rs2), self.hart.m[0]);
+        let r = if FLAGS {
+            self.exact(active, |e, flags| simd::mask(exact(a[e], b[e], flags)))
+        } else {
+            simd::map2(a, b, |a, b| simd::mask(fast(a, b)))
+        };
+        self.write(s.rd, r)
+    }
+
+    /// A comparison into a mask register: bits of inactive lanes stay.
+    #[inline(always)]
+    pub(super) fn compare_mask(&mut self, s: &Slot, fast: impl Fn(u32, u32) -> bool, exact: Relation) -> Done {
+        let (a, b, active) = (self.f(s.rs1), self.f(s.rs2), self.hart.m[0]);
+        let lanes = if FLAGS {
+            self.exact(active, |e, flags| exact(a[e], b[e], flags) as u32)
+        } else {
+            simd::map2(a, b, |a, b| fast(a, b) as u32)
+        };
+        self.write_mask(s.rd, lanes)
+    }
+
+    /// An integer test into a mask register.
+    #[inline(always)]
+    pub(super) fn test_mask(&mut self, s: &Slot, test: impl Fn(u32, u32) -> bool) -> Done {
+        self.write_mask(s.rd, simd::map2(self.f(s.rs1), self.f(s.rs2), |a, b| test(a, b) as u32))
+    }
+
+    /// Sets the active bits of a mask register from lanes that are 0 or 1.
+    #[inline(always)]
+    fn write_mask(&mut self, register: u8, lanes: Lanes) -> Done {
+        let mut bits = 0;
+        for (e, lane) in lanes.iter().enumerate() {
+            bits |= (*lane as u8) << e;
+        }
+        let active = self.hart.m[0];
+        let target = &mut self.hart.m[register as usize & 7];
+        *target = *target & !active | bits & active;
+        Ok(())
+    }
+
+    /// `fcmov.ps`.
+    #[inline(always)]
+    pub(super) fn select(&mut self, s: &Slot) -> Done {
+        let (c, a, b) = (self.f(s.rs1), self.f(s.rs2), self.f(s.rs3));
+        self.write(s.rd, simd::map3(c, a, b, |c, a, b| if c != 0 { a } else { b }))
+    }
+
+    /// `fcmovm.ps`, which writes every lane.
+    #[inline(always)]
+    pub(super) fn select_by_mask(&mut self, s: &Slot) -> Done {
+        let (a, b, m) = (self.f(s.rs1), self.f(s.rs2), self.hart.m[0]);
+        self.hart.f[s.rd as usize & 31] = Vector(std::array::from_fn(|e| if m >> e & 1 != 0 { a[e] } else { b[e] }));
+        Ok(())
+    }
+
+    /// A conversion or rounding of one operand: fast to nearest and in the modes of `fast`, given the mode.
+    #[inline(always)]
+    pub(super) fn rounded1(&mut self, s: &Slot, fast: impl Fn(u32, Rounding) -> u32, exact: Exact1) -> Done {
+        let (rm, a) = (self.rounding(s)?, self.f(s.rs1));
+        let r = match rm {
+            _ if FLAGS => self.exact1(self.hart.m[0], a, rm, exact),
+            Rounding::Nearest => simd::map1(a, |a| fast(a, Rounding::Nearest)),
+            Rounding::Zero => simd::map1(a, |a| fast(a, Rounding::Zero)),
+            Rounding::Down => simd::map1(a, |a| fast(a, Rounding::Down)),
+            Rounding::Up => simd::map1(a, |a| fast(a, Rounding::Up)),
+            Rounding::Away => self.exact1(self.hart.m[0], a, rm, exact),
+        };
+        self.write(s.rd, r)
+    }
+
+    /// An instruction of one operand that is fast only to nearest.
+    #[inline(always)]
+    pub(super) fn nearest1(
+        &mut self,
+        s: &Slot,
+        rm: Result<Rounding, Exit>,
+        fast: impl Fn(u32) -> u32,
+        exact: Exact1,
+    ) -> Done {
+        let (rm, a) = (rm?, self.f(s.rs1));
+        let r = if !FLAGS && rm == Rounding::Nearest {
+            simd::map1(a, fast)
+        } else {
+            self.exact1(self.hart.m[0], a, rm, exact)
+        };
+        self.write(s.rd, r)
+    }
+
+    #[inline(always)]
+    pub(super) fn arith2(&mut self, s: &Slot, fast: impl Fn(Lanes, Lanes) -> Lanes, exact: Exact2) -> Done {
+        let rm = self.rounding(s)?;
+        let (a, b) = (self.f(s.rs1), self.f(s.rs2));
+        let r =
+            if !FLAGS && rm == Rounding::Nearest { fast(a, b) } else { self.exact2(self.hart.m[0], a, b, rm, exact) };
+        self.write(s.rd, r)
+    }
+
+    #[inline(always)]
+    pub(super) fn arith3(&mut self, s: &Slot, fast: impl Fn(Lanes, Lanes, Lanes) -> Lanes, exact: Exact3) -> Done {
+        let rm = self.rounding(s)?;
+        let (a, b, c) = (self.f(s.rs1), self.f(s.rs2), self.f(s.rs3));
+        let r = if !FLAGS && rm == Rounding::Nearest {
+            fast(a, b, c)
+        } else {
+            self.exact3(self.hart.m[0], a, b, c, rm, exact)
+        };
+        self.write(s.rd, r)
+    }
+
+    /// Scalar forms: the packed computation on lane 0 with zeros elsewhere, which give zeros.
+    #[inline(always)]
+    pub(super) fn scalar2(&mut self, s: &Slot, fast: impl Fn(Lanes, Lanes) -> Lanes, exact: Exact2) -> Done {
+        let rm = self.rounding(s)?;
+        let (a, b) = (scalar(self.lane0(s.rs1)), scalar(self.lane0(s.rs2)));
+        let r = if !FLAGS && rm == Rounding::Nearest { fast(a, b) } else { self.exact2(1, a, b, rm, exact) };
+        self.hart.f[s.rd as usize & 31] = Vector(r);
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub(super) fn scalar3(&mut self, s: &Slot, fast: impl Fn(Lanes, Lanes, Lanes) -> Lanes, exact: Exact3) -> Done {
+        let rm = self.rounding(s)?;
+        let (a, b, c) = (scalar(self.lane0(s.rs1)), scalar(self.lane0(s.rs2)), scalar(self.lane0(s.rs3)));
+        let r = if !FLAGS && rm == Rounding::Nearest { fast(a, b, c) } else { self.exact3(1, a, b, c, rm, exact) };
+        self.hart.f[s.rd as usize & 31] = Vector(r);
+        Ok(())
+    }
+
+    /// Raises what `f` raises.
+    #[inline(always)]
+    fn flagged<T>(&mut self, f: impl FnOnce(&mut Flags) -> T) -> T {
+        let mut flags = Flags::default();
+        let result = f(&mut flags);
+        if FLAGS {
+            self.hart.fcsr |= flags.0;
+        }
+        result
+    }
+
+    /// `fmin.s` and `fmax.s`.
+    pub(super) fn scalar_pick(&mut self, s: &Slot, pick: Plain2) -> Done {
+        let (a, b) = (self.lane0(s.rs1), self.lane0(s.rs2));
+        let r = self.flagged(|flags| pick(a, b, flags));
+        self.write_scalar(s.rd, r)
+    }
+
+    /// `feq.s`, `flt.s`, `fle.s`.
+    pub(super) fn scalar_compare(&mut self, s: &Slot, holds: Relation) -> Done {
+        let (a, b) = (self.lane0(s.rs1), self.lane0(s.rs2));
+        let r = self.flagged(|flags| holds(a, b, flags));
+        self.put(s, r as u64)
+    }
+
+    /// `fcvt.w.s` and `fcvt.wu.s`.
+    pub(super) fn scalar_to_int(&mut self, s: &Slot, convert: Exact1) -> Done {
+        let (rm, a) = (self.rounding(s)?, self.lane0(s.rs1));
+        let r = self.flagged(|flags| convert(a, rm, flags));
+        self.put(s, r as i32 as u64)
+    }
+
+    /// `fcvt.s.w` and `fcvt.s.wu`.
+    pub(super) fn int_to_scalar(&mut self, s: &Slot, convert: Exact1) -> Done {
+        let (rm, a) = (self.rounding(s)?, self.x(s.rs1) as u32);
+        let r = self.flagged(|flags| convert(a, rm, flags));
+        self.write_scalar(s.rd, r)
+    }
+
+    /// `fswizz.ps`: a permutation within each half.
+    #[inline(always)]
+    pub(super) fn swizzle(&mut self, s: &Slot) -> Done {
+        let a = self.f(s.rs1);
+        let r = std::array::from_fn(|e| a[(e & 4) | (s.imm as usize >> (2 * (e & 3)) & 3)]);
+        self.write(s.rd, r)
+    }
+
+    /// `fpackrepb.pi`: the lanes' low bytes, four times.
+    #[inline(always)]
+    pub(super) fn pack_bytes(&mut self, s: &Slot) -> Done {
+        let a = self.f(s.rs1);
+        let word = |i: usize| u32::from_le_bytes(std::array::from_fn(|k| a[i + k] as u8));
+        let pair = [word(0), word(4)];
+        self.write(s.rd, std::array::from_fn(|e| pair[e & 1]))
+    }
+
+    /// `fpackreph.pi`: the lanes' low halves, twice.
+    #[inline(always)]
+    pub(super) fn pack_halves(&mut self, s: &Slot) -> Done {
+        let a = self.f(s.rs1);
+        self.write(s.rd, std::array::from_fn(|e| a[2 * e & 7] & 0xFFFF | a[(2 * e + 1) & 7] << 16))
+    }
+}
+
+/// The float that `fbci.ps` broadcasts: 20 upper bits, and 12 lower ones that continue the last digit (sheet 2.5).
+pub(super) fn immediate_float(imm20: u32) -> u32 {
+    let last = imm20 & 0xF;
+    let low = if last < 8 { last } else { (last + 1) & 0xF };
+    imm20 << 12 | last << 8 | last << 4 | low
+}
