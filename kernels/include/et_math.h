@@ -3,14 +3,14 @@
 // The chip gives 1/x within 1 ulp, 2^x within 1.4 and log2 x within 2.5, and no division or square root. The functions
 // here repair the error that a change of base would multiply, and the special values. Subnormal arguments count as
 // zero and subnormal results become zero, as everywhere in the chip's arithmetic. Polynomials are minimax fits.
-// Errors are stated in ulp of the exact result (measured: tests of the emulator's device mathematics).
+// Errors are in ulp of the exact result, measured with the chip's own errors at their worst.
 #ifndef ET_MATH_H
 #define ET_MATH_H
 
 #include "et_vector.h"
 
-#define V_LOG2E 1.44269504f
-#define V_LN2 0.693147182f
+#define V_LOG2E    1.44269504f
+#define V_LN2      0.693147182f
 #define V_LN2_REST -1.90465421e-9f // ln 2 - V_LN2
 
 // 1/x; 1 ulp. Zero gives inf, |x| above 2^126 gives zero.
@@ -118,7 +118,7 @@ static inline void v_expm1(void)
     V("fcmov.ps f0, f3, f1, f0");
 }
 
-// ln(1 + x) for x >= 0; 6 ulp, also near zero.
+// ln(1 + x) for x >= 0; 8 ulp, also near zero.
 static inline void v_log1p(void)
 {
     // The sum u is rounded, but ln(u) / (u - 1) hardly changes between u and 1 + x: the quotient times x is right.

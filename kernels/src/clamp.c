@@ -1,8 +1,23 @@
-#include "et_kernel.h"
+// CLAMP: max(min(x, max), min); a NaN becomes max.
+#include "et_elementwise.h"
+
+static inline void clamp_lanes(void)
+{
+    V("fmin.ps f0, f0, f20");
+    V("fmax.ps f0, f0, f21");
+}
+
+static void clamp(const struct et_piece *p)
+{
+    V_BCAST("f20", p->cmd->params.clamp.max);
+    V_BCAST("f21", p->cmd->params.clamp.min);
+    et_each1(p, 0, clamp_lanes);
+}
 
 uint32_t et_clamp(const struct et_command *cmd, const struct et_grid *grid)
 {
-    (void)cmd;
-    (void)grid;
-    return ET_BAD_KERNEL;
+    if (!et_is_float(&cmd->dst) || !et_is_float(&cmd->src[0]))
+        return ET_BAD_TYPE;
+    et_elementwise(cmd, grid, clamp);
+    return ET_OK;
 }

@@ -1,8 +1,22 @@
-#include "et_kernel.h"
+// SCALE: x * scale + bias.
+#include "et_elementwise.h"
+
+static inline void scale_lanes(void)
+{
+    V("fmadd.ps f0, f0, f20, f21");
+}
+
+static void scale(const struct et_piece *p)
+{
+    V_BCAST("f20", p->cmd->params.scale.scale);
+    V_BCAST("f21", p->cmd->params.scale.bias);
+    et_each1(p, 0, scale_lanes);
+}
 
 uint32_t et_scale(const struct et_command *cmd, const struct et_grid *grid)
 {
-    (void)cmd;
-    (void)grid;
-    return ET_BAD_KERNEL;
+    if (!et_is_float(&cmd->dst) || !et_is_float(&cmd->src[0]))
+        return ET_BAD_TYPE;
+    et_elementwise(cmd, grid, scale);
+    return ET_OK;
 }

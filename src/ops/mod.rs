@@ -7,6 +7,7 @@ pub mod common;
 
 mod binary;
 mod copy;
+mod elementwise;
 mod flash_attn;
 mod glu;
 mod mul_mat;
@@ -32,7 +33,7 @@ pub fn lower(node: &Node) -> Result<Lowered, Refusal> {
         Op::Glu => glu::lower,
         Op::Scale | Op::Clamp => scale::lower,
         Op::SumRows => sum_rows::lower,
-        Op::RmsNorm => norm::lower,
+        Op::RmsNorm | Op::Norm | Op::L2Norm => norm::lower,
         Op::GetRows | Op::SetRows => rows::lower,
         Op::Cpy | Op::Cont | Op::Dup => copy::lower,
         Op::MulMat => mul_mat::lower,
