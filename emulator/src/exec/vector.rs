@@ -84,8 +84,8 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
     }
 
     /// The results of `f` for active lanes, with its flags raised.
-    #[inline(always)]
-    fn exact(&mut self, active: u8, f: impl Fn(usize, &mut Flags) -> u32) -> Lanes {
+    #[inline(never)]
+    fn exact(&mut self, active: u8, f: &dyn Fn(usize, &mut Flags) -> u32) -> Lanes {
         let mut flags = Flags::default();
         let lanes = std::array::from_fn(|e| if active >> e & 1 != 0 { f(e, &mut flags) } else { 0 });
         if FLAGS {
@@ -97,26 +97,26 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
     #[cold]
     #[inline(never)]
     fn exact1(&mut self, active: u8, a: Lanes, rm: Rounding, f: Exact1) -> Lanes {
-        self.exact(active, |e, flags| f(a[e], rm, flags))
+        self.exact(active, &|e, flags| f(a[e], rm, flags))
     }
 
     #[cold]
     #[inline(never)]
     fn exact2(&mut self, active: u8, a: Lanes, b: Lanes, rm: Rounding, f: Exact2) -> Lanes {
-        self.exact(active, |e, flags| f(a[e], b[e], rm, flags))
+        self.exact(active, &|e, flags| f(a[e], b[e], rm, flags))
     }
 
     #[cold]
     #[inline(never)]
     fn exact3(&mut self, active: u8, a: Lanes, b: Lanes, c: Lanes, rm: Rounding, f: Exact3) -> Lanes {
-        self.exact(active, |e, flags| f(a[e], b[e], c[e], rm, flags))
+        self.exact(active, &|e, flags| f(a[e], b[e], c[e], rm, flags))
     }
 
     /// A one-operand instruction that does not round by a mode.
     #[inline(always)]
     pub(super) fn packed1(&mut self, s: &Slot, fast: impl Fn(u32) -> u32, exact: Plain1) -> Done {
         let (a, active) = (self.f(s.rs1), self.hart.m[0]);
-        let r = if FLAGS { self.exact(active, |e, flags| exact(a[e], flags)) } else { simd::map1(a, fast) };
+        let r = if FLAGS { self.exact(active, &|e, flags| exact(a[e], flags)) } else { simd::map1(a, fast) };
         self.write(s.rd, r)
     }
 
@@ -124,7 +124,7 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
     #[inline(always)]
     pub(super) fn packed2(&mut self, s: &Slot, fast: impl Fn(u32, u32) -> u32, exact: Plain2) -> Done {
         let (a, b, active) = (self.f(s.rs1), self.f(s.rs2), self.hart.m[0]);
-        let r = if FLAGS { self.exact(active, |e, flags| exact(a[e], b[e], flags)) } else { simd::map2(a, b, fast) };
+        let r = if FLAGS { self.exact(active, &|e, flags| exact(a[e], b[e], flags)) } else { simd::map2(a, b, fast) };
         self.write(s.rd, r)
     }
 
@@ -133,7 +133,7 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
     pub(super) fn compare(&mut self, s: &Slot, fast: impl Fn(u32, u32) -> bool, exact: Relation) -> Done {
         let (a, b, active) = (self.f(s.rs1), self.f(s.rs2), self.hart.m[0]);
         let r = if FLAGS {
-            self.exact(active, |e, flags| simd::mask(exact(a[e], b[e], flags)))
+            self.exact(active, &|e, flags| simd::mask(exact(a[e], b[e], flags)))
         } else {
             simd::map2(a, b, |a, b| simd::mask(fast(a, b)))
         };
@@ -145,7 +145,7 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
     pub(super) fn compare_mask(&mut self, s: &Slot, fast: impl Fn(u32, u32) -> bool, exact: Relation) -> Done {
         let (a, b, active) = (self.f(s.rs1), self.f(s.rs2), self.hart.m[0]);
         let lanes = if FLAGS {
-            self.exact(active, |e, flags| exact(a[e], b[e], flags) as u32)
+            self.exact(active, &|e, flags| exact(a[e], b[e], flags) as u32)
         } else {
             simd::map2(a, b, |a, b| fast(a, b) as u32)
         };
@@ -240,14 +240,13 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
         self.write(s.rd, r)
     }
 
-    /// Scalar forms: the packed computation on lane 0 with zeros elsewhere, which give zeros.
+    /// Scalar forms: the packed computation with lane 0 and zeros, whose results do not matter.
     #[inline(always)]
     pub(super) fn scalar2(&mut self, s: &Slot, fast: impl Fn(Lanes, Lanes) -> Lanes, exact: Exact2) -> Done {
         let rm = self.rounding(s)?;
         let (a, b) = (scalar(self.lane0(s.rs1)), scalar(self.lane0(s.rs2)));
         let r = if !FLAGS && rm == Rounding::Nearest { fast(a, b) } else { self.exact2(1, a, b, rm, exact) };
-        self.hart.f[s.rd as usize & 31] = Vector(r);
-        Ok(())
+        self.write_scalar(s.rd, r[0])
     }
 
     #[inline(always)]
@@ -255,8 +254,7 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
         let rm = self.rounding(s)?;
         let (a, b, c) = (scalar(self.lane0(s.rs1)), scalar(self.lane0(s.rs2)), scalar(self.lane0(s.rs3)));
         let r = if !FLAGS && rm == Rounding::Nearest { fast(a, b, c) } else { self.exact3(1, a, b, c, rm, exact) };
-        self.hart.f[s.rd as usize & 31] = Vector(r);
-        Ok(())
+        self.write_scalar(s.rd, r[0])
     }
 
     /// Raises what `f` raises.
