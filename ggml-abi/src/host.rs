@@ -3,7 +3,9 @@
 use crate::epoch::Epoch;
 use crate::face::Registry;
 use crate::names::{GluOp, Op, Type, UnaryOp};
-use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::OnceLock;
 
@@ -238,6 +240,21 @@ impl Library {
         // SAFETY: the handle is never closed; the name ends with NUL.
         unsafe { libc::dlsym(self.handle, name.as_ptr()) }
     }
+}
+
+/// The file that this code was loaded from; `None` when the loader does not know.
+pub fn library_path() -> Option<PathBuf> {
+    // SAFETY: all-zero bytes are a valid record of pointers.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    let here = library_path as fn() -> Option<PathBuf>;
+    // SAFETY: any address may be asked about; the record is ours.
+    let found = unsafe { libc::dladdr(here as *const c_void, &mut info) };
+    if found == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: a NUL-terminated path of the loader's, which lives as long as this library.
+    let path = unsafe { CStr::from_ptr(info.dli_fname) };
+    Some(PathBuf::from(OsStr::from_bytes(path.to_bytes())))
 }
 
 fn file_name(path: &CStr) -> String {

@@ -12,5 +12,5 @@ mod host;
 mod names;
 
 pub use epoch::{Epoch, Version, EPOCHS};
-pub use host::{connect, Connection, LogLevel};
+pub use host::{connect, library_path, Connection, LogLevel};
 pub use names::{GluOp, Op, Type, UnaryOp};

@@ -1,21 +1,28 @@
 //! The emulator as a device.
 
-use super::image::Lines;
 use super::{Driver, Launch};
+use crate::perf;
 use anyhow::Result;
 use et_emulator::memory::{DRAM_BASE, HOST_BASE};
-use et_emulator::{Config, LineTable, Machine};
+use et_emulator::{Config, Machine};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// An emulated chip.
 pub struct Emulated {
     machine: Machine,
+    /// Instructions of all launches.
+    instructions: AtomicU64,
+    /// Nanoseconds of the host that they took.
+    nanoseconds: AtomicU64,
 }
 
 impl Emulated {
     /// Makes the chip of `config`.
     pub fn open(config: &Config) -> Result<Emulated> {
-        Ok(Emulated { machine: Machine::new(config.clone())? })
+        let machine = Machine::new(config.clone())?;
+        Ok(Emulated { machine, instructions: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) })
     }
 }
 
@@ -27,12 +34,6 @@ pub fn memory(config: &Config) -> u64 {
 /// The shires of `config`'s chip.
 pub fn shires(config: &Config) -> u64 {
     (1u64 << config.shires) - 1
-}
-
-impl LineTable for Lines {
-    fn locate(&self, pc: u64) -> Option<String> {
-        Lines::locate(self, pc)
-    }
 }
 
 impl Driver for Emulated {
@@ -61,16 +62,27 @@ impl Driver for Emulated {
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<()> {
+        let start = Instant::now();
         let report = self.machine.launch(&et_emulator::Launch {
             entry: launch.entry,
             args: launch.args,
             shire_mask: launch.shires,
             deadline: Some(launch.deadline),
             exact_flags: false,
-            lines: launch.lines.map(|lines| lines as &dyn LineTable),
+            lines: Some(launch.lines),
         })?;
-        log::trace!("launch: {} instructions, {} cycles", report.instructions, report.cycles);
+        self.instructions.fetch_add(report.instructions, Ordering::Relaxed);
+        self.nanoseconds.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+impl Drop for Emulated {
+    /// Tells how fast the emulation was; scripts/measure reads the line.
+    fn drop(&mut self) {
+        let seconds = self.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
+        let instructions = self.instructions.load(Ordering::Relaxed);
+        log::debug!(target: perf::TARGET, "ET_EMU|instructions={instructions}|seconds={seconds:.6}");
     }
 }
 

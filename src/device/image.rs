@@ -2,10 +2,12 @@
 
 use crate::command::ET_IMAGE_ABI;
 use anyhow::{anyhow, bail, Context, Result};
-use object::elf::{FileHeader64, EM_RISCV, PT_LOAD};
+use et_emulator::{elf, LineTable};
+use object::elf::{FileHeader64, NoteType};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::LittleEndian;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The image that was built with the plugin.
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/et_kernels.elf"));
@@ -13,27 +15,31 @@ static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/et_kernels.el
 /// A file of this name in `GGML_ET_KERNELS_PATH` replaces the embedded image.
 pub const FILE_NAME: &str = "et-kernels.elf";
 
-/// A checked image, ready to be copied to the device. Its code is position-independent.
-#[derive(Debug, PartialEq, Eq)]
+/// The same image with debug information: beside its image, or beside the plugin.
+pub const DEBUG_NAME: &str = "et-kernels.debug";
+
+/// No image is larger: what says so is damaged.
+const SIZE_MAX: u64 = 64 << 20;
+
+/// An image that this plugin can talk to.
+#[derive(Debug)]
 pub struct Image {
-    /// The bytes of all segments, from the lowest address on.
-    pub bytes: Vec<u8>,
-    /// Offset of the first instruction.
-    pub entry: u64,
-    /// Link address of `bytes[0]`, for line tables.
-    pub base: u64,
-    /// The linker's fingerprint of the image; finds its line table.
-    pub build_id: Vec<u8>,
+    /// Segments and entry.
+    pub elf: elf::Image,
+    /// The directory that it came from, unless it is the embedded one.
+    directory: Option<PathBuf>,
 }
 
 impl Image {
-    /// The image in use: from the directory that the user named, else the embedded one.
+    /// The image in use: from the directory that the user named, else the embedded one. A file that is there but
+    /// unfit is an error, not a reason to use another.
     pub fn select(directory: Option<&Path>) -> Result<Image> {
         if let Some(directory) = directory {
             let path = directory.join(FILE_NAME);
             match std::fs::read(&path) {
                 Ok(data) => {
-                    return Image::parse(&data).with_context(|| format!("{} is refused", path.display()));
+                    let image = Image::parse(&data).with_context(|| format!("{} is refused", path.display()))?;
+                    return Ok(Image { directory: Some(directory.to_owned()), ..image });
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                     log::warn!("{} does not exist: the embedded device image is used", path.display());
@@ -44,66 +50,82 @@ impl Image {
         Image::parse(EMBEDDED).context("the embedded device image is damaged")
     }
 
-    /// Checks an ELF file and takes its segments.
+    /// Takes an ELF file apart and checks that it is an image of this plugin's kernels, of this version.
     pub fn parse(data: &[u8]) -> Result<Image> {
-        let header = FileHeader64::<LittleEndian>::parse(data).map_err(|_| anyhow!("it is no 64-bit ELF file"))?;
-        let endian = LittleEndian;
-        if header.e_machine(endian) != EM_RISCV {
-            bail!("it is not for RISC-V");
-        }
-        let damaged = |_| anyhow!("it is damaged");
-        let segments = header.program_headers(endian, data).map_err(damaged)?;
-        let loads = || segments.iter().filter(|segment| segment.p_type(endian) == PT_LOAD);
-        let base = loads().map(|segment| segment.p_vaddr(endian)).min().ok_or_else(|| anyhow!("it holds no code"))?;
-        let end = loads()
-            .map(|segment| segment.p_vaddr(endian).saturating_add(segment.p_memsz(endian)))
-            .max()
-            .unwrap_or(base);
-        let size = usize::try_from(end - base).ok().filter(|&size| size <= 64 << 20).context("it is damaged")?;
-        let mut bytes = vec![0; size];
-        for segment in loads() {
-            let content = segment.data(endian, data).map_err(|()| anyhow!("it is truncated"))?;
-            let at = (segment.p_vaddr(endian) - base) as usize;
-            bytes.get_mut(at..at + content.len()).context("it is damaged")?.copy_from_slice(content);
-        }
-        let (mut abi, mut build_id) = (None, Vec::new());
-        for segment in segments {
-            let Some(mut notes) = segment.notes(endian, data).map_err(|_| anyhow!("it is truncated"))? else {
-                continue;
-            };
-            while let Some(note) = notes.next().map_err(damaged)? {
-                match (note.name(), note.n_type(endian)) {
-                    (b"ET", 1) => abi = note.desc().try_into().ok().map(u32::from_le_bytes),
-                    (b"GNU", object::elf::NT_GNU_BUILD_ID) => build_id = note.desc().to_vec(),
-                    _ => {}
-                }
-            }
-        }
-        match abi {
+        let elf = elf::Image::parse(data)?;
+        match abi(data) {
             Some(ET_IMAGE_ABI) => {}
             Some(other) => bail!("it speaks version {other} of the command format, this plugin version {ET_IMAGE_ABI}"),
             None => bail!("it is not an image of this plugin's kernels"),
         }
-        let entry = header.e_entry(endian).wrapping_sub(base);
-        if entry >= size as u64 {
-            bail!("it is damaged");
+        let entry = elf.entry.checked_sub(elf.base());
+        if elf.size() > SIZE_MAX || entry.is_none_or(|entry| entry >= elf.size()) {
+            bail!(elf::ImageError::Damaged);
         }
-        Ok(Image { bytes, entry, base, build_id })
+        Ok(Image { elf, directory: None })
+    }
+
+    /// What device memory holds once the image is loaded: its segments, with zeros between them.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.elf.size() as usize];
+        for segment in &self.elf.segments {
+            let at = (segment.addr - self.elf.base()) as usize;
+            bytes[at..at + segment.data.len()].copy_from_slice(&segment.data);
+        }
+        bytes
+    }
+
+    /// The line table for this image once loaded at device address `addr`.
+    pub fn lines(&self, addr: u64) -> Lines {
+        let plugin = ggml_abi::library_path().and_then(|path| path.parent().map(Path::to_owned));
+        Lines {
+            directories: self.directory.clone().into_iter().chain(plugin).collect(),
+            build_id: self.elf.build_id.clone(),
+            addr,
+            table: OnceLock::new(),
+        }
     }
 }
 
-/// Source lines of the image, from the file with debug information that the build leaves beside the plugin.
-pub struct Lines {}
+/// The version of the command format that an image's note states (`kernels/src/entry.S`).
+fn abi(data: &[u8]) -> Option<u32> {
+    let header = FileHeader64::<LittleEndian>::parse(data).ok()?;
+    for segment in header.program_headers(LittleEndian, data).ok()? {
+        let mut notes = segment.notes(LittleEndian, data).ok().flatten();
+        while let Some(note) = notes.as_mut().and_then(|notes| notes.next().ok().flatten()) {
+            if note.name() == b"ET" && note.n_type(LittleEndian) == NoteType(1) {
+                return note.desc().try_into().ok().map(u32::from_le_bytes);
+            }
+        }
+    }
+    None
+}
+
+/// Source lines of a loaded image. Debug information is looked for when the first fault asks for it.
+pub struct Lines {
+    directories: Vec<PathBuf>,
+    build_id: Option<Vec<u8>>,
+    addr: u64,
+    table: OnceLock<Option<elf::Lines>>,
+}
 
 impl Lines {
-    /// The line table of `image`, which was loaded at device address `loaded`; `None` when there is none.
-    pub fn find(_image: &Image, _loaded: u64) -> Option<Lines> {
-        None
+    fn load(&self) -> Option<elf::Lines> {
+        self.directories.iter().find_map(|directory| {
+            let data = std::fs::read(directory.join(DEBUG_NAME)).ok()?;
+            let same = self.build_id.is_some() && elf::Image::parse(&data).ok()?.build_id == self.build_id;
+            if same {
+                elf::Lines::parse(&data, self.addr).ok()
+            } else {
+                None
+            }
+        })
     }
+}
 
-    /// The place of the instruction at device address `pc`.
-    pub fn locate(&self, _pc: u64) -> Option<String> {
-        None
+impl LineTable for Lines {
+    fn locate(&self, pc: u64) -> Option<String> {
+        self.table.get_or_init(|| self.load()).as_ref()?.locate(pc)
     }
 }
 
@@ -114,24 +136,32 @@ mod tests {
     #[test]
     fn the_embedded_image_is_accepted() {
         let image = Image::select(None).unwrap();
-        assert!(!image.bytes.is_empty() && !image.build_id.is_empty());
+        assert!(!image.bytes().is_empty() && image.elf.build_id.is_some());
     }
 
     #[test]
     fn no_truncation_passes_or_panics() {
+        let whole = Image::parse(EMBEDDED).unwrap();
         for len in (0..EMBEDDED.len()).step_by(997) {
             // Section headers, at the end of the file, are not needed: what parses must be the whole image.
             if let Ok(image) = Image::parse(&EMBEDDED[..len]) {
-                assert_eq!(image, Image::parse(EMBEDDED).unwrap());
+                assert_eq!(image.elf, whole.elf);
             }
         }
     }
 
     #[test]
     fn foreign_files_are_named() {
-        assert_eq!(Image::parse(b"MZ").unwrap_err().to_string(), "it is no 64-bit ELF file");
+        let refusal = |data: &[u8]| Image::parse(data).unwrap_err().to_string();
+        assert_eq!(refusal(b"MZ"), "the file is no 64-bit ELF file");
         let mut other = EMBEDDED.to_vec();
         other[18] = 62; // e_machine: x86-64
-        assert_eq!(Image::parse(&other).unwrap_err().to_string(), "it is not for RISC-V");
+        assert_eq!(refusal(&other), "the ELF file is not for RISC-V");
+        let note = EMBEDDED.windows(8).position(|bytes| bytes == b"ET\0\0\x01\0\0\0").unwrap();
+        other = EMBEDDED.to_vec();
+        other[note + 4] = 99;
+        assert!(refusal(&other).starts_with("it speaks version 99 of the command format"));
+        other[note] = b'X';
+        assert_eq!(refusal(&other), "it is not an image of this plugin's kernels");
     }
 }

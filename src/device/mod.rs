@@ -38,5 +38,5 @@ pub struct Launch<'a> {
     /// When to give up.
     pub deadline: Duration,
     /// Source lines, for errors.
-    pub lines: Option<&'a image::Lines>,
+    pub lines: &'a image::Lines,
 }

@@ -28,7 +28,7 @@ pub struct Session {
     arena: Mutex<Arena>,
     shires: u64,
     entry: u64,
-    lines: Option<Lines>,
+    lines: Lines,
     /// Where launches are prepared; held for the length of a launch.
     desk: Mutex<Desk>,
     /// A transfer that failed, until a computation has reported it.
@@ -72,7 +72,8 @@ impl Session {
         let mut arena = Arena::new(driver.memory(), ALIGNMENT);
         let mut take =
             |size: usize| arena.take(size as u64).context("the device's memory is too small for the kernels");
-        let base = take(image.bytes.len())?;
+        let bytes = image.bytes();
+        let base = take(bytes.len())?;
         let desk = Desk {
             commands: take(COMMANDS_MAX * size_of::<et_command>())?,
             status: take(size_of::<et_status>())?,
@@ -82,13 +83,13 @@ impl Session {
             workspace_size: 0,
             elapsed: 0,
         };
-        driver.write(base, &image.bytes)?;
+        driver.write(base, &bytes)?;
         Ok(Session {
-            lines: Lines::find(&image, base),
+            lines: image.lines(base),
             driver,
             arena: Mutex::new(arena),
             shires,
-            entry: base + image.entry,
+            entry: base + (image.elf.entry - image.elf.base()),
             desk: Mutex::new(desk),
             lost: Mutex::new(None),
         })
@@ -174,7 +175,7 @@ impl Session {
             args: command::bytes(&arguments),
             shires: self.shires,
             deadline: DEADLINE,
-            lines: self.lines.as_ref(),
+            lines: &self.lines,
         })?;
         let status = self.read_words::<2>(desk.status)?;
         let (failed, code) = (status[0] as u32, (status[0] >> 32) as u32);
