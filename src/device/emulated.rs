@@ -68,7 +68,7 @@ impl Driver for Emulated {
             args: launch.args,
             shire_mask: launch.shires,
             deadline: Some(launch.deadline),
-            exact_flags: false,
+            exact_flags: launch.exact_flags,
             lines: Some(launch.lines),
         })?;
         self.instructions.fetch_add(report.instructions, Ordering::Relaxed);

@@ -37,6 +37,8 @@ pub struct Launch<'a> {
     pub shires: u64,
     /// When to give up.
     pub deadline: Duration,
+    /// The program reads floating-point exception flags.
+    pub exact_flags: bool,
     /// Source lines, for errors.
     pub lines: &'a image::Lines,
 }

@@ -28,6 +28,7 @@ pub struct Session {
     arena: Mutex<Arena>,
     shires: u64,
     entry: u64,
+    exact_flags: bool,
     lines: Lines,
     /// Where launches are prepared; held for the length of a launch.
     desk: Mutex<Desk>,
@@ -85,6 +86,7 @@ impl Session {
         };
         driver.write(base, &bytes)?;
         Ok(Session {
+            exact_flags: image.elf.reads_flags(),
             lines: image.lines(base),
             driver,
             arena: Mutex::new(arena),
@@ -175,6 +177,7 @@ impl Session {
             args: command::bytes(&arguments),
             shires: self.shires,
             deadline: DEADLINE,
+            exact_flags: self.exact_flags,
             lines: &self.lines,
         })?;
         let status = self.read_words::<2>(desk.status)?;
@@ -239,5 +242,131 @@ pub enum Failure {
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Failure {
         Failure::Device(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ops::Range;
+    use std::sync::Arc;
+
+    const BASE: u64 = 0x80_1000_0000;
+
+    /// Memory, and a "program" that runs instead of the kernels.
+    struct Fake {
+        memory: Mutex<Vec<u8>>,
+        program: fn(&Fake, &[u64]) -> Result<()>,
+    }
+
+    impl Fake {
+        fn session(program: fn(&Fake, &[u64]) -> Result<()>) -> Session {
+            let fake = Fake { memory: Mutex::new(vec![0xee; 8 << 20]), program };
+            Session::open(Box::new(fake), 1, None).unwrap()
+        }
+
+        fn put(&self, addr: u64, words: &[u64]) {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            self.write(addr, &bytes).unwrap();
+        }
+
+        fn word(&self, addr: u64) -> u64 {
+            let mut bytes = [0; 8];
+            self.read(addr, &mut bytes).unwrap();
+            u64::from_le_bytes(bytes)
+        }
+    }
+
+    impl Driver for Fake {
+        fn memory(&self) -> Range<u64> {
+            BASE..BASE + lock(&self.memory).len() as u64
+        }
+        fn shires(&self) -> u64 {
+            3
+        }
+        fn write(&self, addr: u64, data: &[u8]) -> Result<()> {
+            let at = (addr - BASE) as usize;
+            lock(&self.memory).get_mut(at..at + data.len()).context("outside")?.copy_from_slice(data);
+            Ok(())
+        }
+        fn read(&self, addr: u64, out: &mut [u8]) -> Result<()> {
+            let at = (addr - BASE) as usize;
+            out.copy_from_slice(lock(&self.memory).get(at..at + out.len()).context("outside")?);
+            Ok(())
+        }
+        fn fill(&self, addr: u64, len: u64, byte: u8) -> Result<()> {
+            self.write(addr, &vec![byte; len as usize])
+        }
+        fn copy(&self, dst: u64, src: u64, len: u64) -> Result<()> {
+            let mut bytes = vec![0; len as usize];
+            self.read(src, &mut bytes)?;
+            self.write(dst, &bytes)
+        }
+        fn launch(&self, launch: &Launch<'_>) -> Result<()> {
+            let words: Vec<u64> = launch.args.chunks_exact(8).map(word).collect();
+            (self.program)(self, &words)
+        }
+    }
+
+    #[test]
+    fn a_launch_finds_its_list_and_a_clean_desk() {
+        let session = Fake::session(|fake, arguments| {
+            let [commands, count, status, barrier, timestamps, ..] = *arguments else { panic!("{arguments:?}") };
+            assert_eq!((count, timestamps), (2, 0));
+            assert_eq!((fake.word(commands) as u32, fake.word(commands + 512) as u32), (7, 8));
+            assert_eq!((fake.word(status), fake.word(barrier)), (0, 0));
+            assert_eq!(fake.word(commands + 16), 0, "no workspace was asked for");
+            assert_ne!(fake.word(commands + 512 + 16), 0);
+            Ok(())
+        });
+        let mut list = [7, 8].map(|kernel| et_command { kernel, ..Default::default() });
+        list[1].workspace_size = 1000;
+        assert!(session.run(&mut list, 1000, false).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_failing_kernel_is_told_from_a_failing_device() {
+        let session = Fake::session(|fake, arguments| {
+            fake.put(arguments[2], &[5 << 32 | 2]);
+            Ok(())
+        });
+        let mut list = [et_command::default(); 3];
+        assert!(matches!(session.run(&mut list, 0, false), Err(Failure::Kernel { index: 1, code: 5 })));
+        let session = Fake::session(|_, _| bail!("hart 3 hit something"));
+        assert!(matches!(session.run(&mut list, 0, false), Err(Failure::Device(_))));
+    }
+
+    #[test]
+    fn the_time_line_goes_on_from_launch_to_launch() {
+        let session = Fake::session(|fake, arguments| {
+            fake.put(arguments[4], &[100, 750, 1400]);
+            Ok(())
+        });
+        let mut list = [et_command::default(); 2];
+        let first = session.run(&mut list, 0, true).unwrap();
+        assert_eq!(first, [Span { start: 0, end: 650 }, Span { start: 650, end: 1300 }]);
+        let second = session.run(&mut list, 0, true).unwrap();
+        assert_eq!(second[0], Span { start: 1300, end: 1950 });
+    }
+
+    #[test]
+    fn memory_comes_back_when_the_last_user_goes() {
+        let session = Arc::new(Fake::session(|_, _| Ok(())));
+        let (free, total) = session.memory();
+        assert!(free < total);
+        let block = session.take(1000).unwrap();
+        assert_eq!(block % ALIGNMENT, 0);
+        assert_eq!(session.memory().0, free - 1280);
+        session.give(block);
+        assert_eq!(session.memory(), (free, total));
+        let refusal = session.take(1 << 40).unwrap_err().to_string();
+        assert_eq!(refusal, "1048576 MiB of device memory were asked for; 6 MiB are free, 6 MiB in one piece");
+    }
+
+    #[test]
+    fn shires_that_do_not_exist_are_refused() {
+        let fake = Fake { memory: Mutex::new(vec![0; 8 << 20]), program: |_, _| Ok(()) };
+        let error = Session::open(Box::new(fake), 4, None).map(|_| ()).unwrap_err();
+        assert_eq!(error.to_string(), "the device has no shires 0x4; it has 0x3");
     }
 }

@@ -3,8 +3,8 @@
 use super::ranges::Ranges;
 use super::{Node, Operand, SubOp};
 use crate::command::{et_command, et_tensor, ET_REFRESH};
-use crate::ops::{lower, Lowered, Refusal};
-use ggml_abi::face::{Tensor, TensorRef};
+use crate::ops::{Command, Lowered, Refusal};
+use ggml_abi::face::Tensor;
 
 /// The node that computes `tensor`.
 pub fn node(tensor: &Tensor<'_>) -> Node {
@@ -33,22 +33,20 @@ pub struct List {
     pub workspace: u64,
 }
 
-/// Cuts a graph into command lists of at most `limit` commands.
-///
-/// Nodes that the host does not want computed are passed over. A node without a command is an error that names it.
-pub fn lists(graph: &[TensorRef<'_>], limit: usize) -> Result<Vec<List>, (Node, Refusal)> {
+/// Cuts a graph, given in order of execution, into command lists of at most `limit` commands. `lower` makes the
+/// commands; a node that it refuses is an error.
+pub fn lists(
+    nodes: impl Iterator<Item = Node>,
+    limit: usize,
+    lower: impl Fn(&Node) -> Result<Lowered, Refusal>,
+) -> Result<Vec<List>, (Node, Refusal)> {
     let mut lists = Vec::new();
     let mut list = List::default();
     let mut written = Ranges::default();
-    for tensor in graph {
-        let tensor = tensor.read();
-        if !tensor.compute {
-            continue;
-        }
-        let node = node(&tensor);
-        let mut command = match lower(&node) {
+    for node in nodes {
+        let Command { mut raw, kernel, workspace } = match lower(&node) {
             Ok(Lowered::Nothing) => continue,
-            Ok(Lowered::Command(command)) => command,
+            Ok(Lowered::Command(command)) => *command,
             Err(refusal) => return Err((node, refusal)),
         };
         if list.commands.len() == limit {
@@ -56,11 +54,11 @@ pub fn lists(graph: &[TensorRef<'_>], limit: usize) -> Result<Vec<List>, (Node, 
             // The caches are empty when a launch begins.
             written.clear();
         }
-        mark(&mut command.raw, &node, &mut written);
-        command.raw.workspace_size = command.workspace;
-        list.workspace = list.workspace.max(command.workspace);
-        list.commands.push(command.raw);
-        list.origins.push((node, command.kernel));
+        mark(&mut raw, &node, &mut written);
+        raw.workspace_size = workspace;
+        list.workspace = list.workspace.max(workspace);
+        list.commands.push(raw);
+        list.origins.push((node, kernel));
     }
     if !list.commands.is_empty() {
         lists.push(list);
@@ -86,4 +84,71 @@ fn mark(command: &mut et_command, node: &Node, written: &mut Ranges) {
         }
     }
     written.insert(node.dst.addr, node.dst.span());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{ET_KERNEL_BINARY, ET_LINES_OWNED};
+    use ggml_abi::{Op, Type};
+
+    fn floats(addr: u64, count: i64) -> Operand {
+        let row = 4 * count as u64;
+        Operand { addr, ty: Type::F32, ne: [count, 1, 1, 1], nb: [4, row, row, row], view: false }
+    }
+
+    fn add(dst: u64, a: u64, b: u64) -> Node {
+        let mut src = [const { None }; 10];
+        src[0] = Some(floats(a, 64));
+        src[1] = Some(floats(b, 64));
+        Node { op: Op::Add, sub: None, name: format!("n{dst:x}"), dst: floats(dst, 64), src, params: [0; 16] }
+    }
+
+    fn command(node: &Node) -> Result<Lowered, Refusal> {
+        let sources: Vec<&Operand> = node.src.iter().flatten().collect();
+        let mut command = Command::new(ET_KERNEL_BINARY, "add_f32", &node.dst, &sources)?;
+        command.workspace = node.dst.addr >> 12;
+        Ok(Lowered::Command(Box::new(command)))
+    }
+
+    fn refreshed(command: &et_command) -> [bool; 3] {
+        [command.src[0], command.src[1], command.dst].map(|operand| operand.flags & ET_REFRESH != 0)
+    }
+
+    #[test]
+    fn what_the_launch_wrote_is_refreshed_and_nothing_else() {
+        let nodes = [add(0x1000, 0x8000, 0x9000), add(0x2000, 0x1000, 0x8000), add(0x1000, 0x1000, 0x10fc)];
+        let lists = lists(nodes.into_iter(), 10, command).map_err(|(_, refusal)| refusal).unwrap();
+        assert_eq!(lists.len(), 1);
+        let flags: Vec<_> = lists[0].commands.iter().map(refreshed).collect();
+        assert_eq!(flags, [[false, false, false], [true, false, false], [true, true, true]]);
+        assert_eq!(lists[0].commands[0].dst.flags, ET_LINES_OWNED);
+    }
+
+    #[test]
+    fn a_launch_starts_with_empty_caches() {
+        let nodes = [add(0x1000, 0x8000, 0x9000), add(0x2000, 0x1000, 0x8000), add(0x3000, 0x2000, 0x1000)];
+        let lists = lists(nodes.into_iter(), 2, command).map_err(|(_, refusal)| refusal).unwrap();
+        assert_eq!(lists.iter().map(|list| list.commands.len()).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(refreshed(&lists[1].commands[0]), [false, false, false]);
+        assert_eq!(lists.iter().map(|list| list.workspace).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(lists[0].commands[0].workspace_size, 1);
+    }
+
+    #[test]
+    fn a_source_larger_than_the_result_counts_whole() {
+        // The last element of a long source was written; the result starts at the same address but is short.
+        let mut node = add(0x1000, 0x1000, 0x9000);
+        node.src[0] = Some(floats(0x1000, 1024));
+        let nodes = [add(0x1f00, 0x8000, 0x9000), node];
+        let lists = lists(nodes.into_iter(), 10, command).map_err(|(_, refusal)| refusal).unwrap();
+        assert!(refreshed(&lists[0].commands[1])[0]);
+    }
+
+    #[test]
+    fn a_refused_node_is_named() {
+        let refuse = |_: &Node| Err(Refusal::new("no"));
+        let refused = lists([add(0x1000, 0, 0)].into_iter(), 10, refuse).map(|_| ()).unwrap_err();
+        assert_eq!((refused.0.name.as_str(), refused.1.reason.as_str()), ("n1000", "no"));
+    }
 }

@@ -32,33 +32,35 @@ pub fn line(node: &Node, kernel: &str, span: Span) -> String {
     line
 }
 
-/// Operations of a matrix product: a multiplication and an addition for each element of the sum.
+/// Multiplications and additions of a matrix product.
 fn flops(node: &Node) -> Option<u64> {
-    let source = |i: usize| node.src[i].as_ref();
+    let terms = node.src[0].as_ref()?.ne[0] as u64;
     match node.op {
-        Op::MulMat | Op::MulMatId => Some(2 * source(0)?.ne[0] as u64 * node.dst.elements() as u64),
+        Op::MulMat | Op::MulMatId => Some(node.dst.elements() as u64 * (2 * terms).saturating_sub(1)),
         _ => None,
     }
 }
 
 /// The operation's own keys.
 fn keys(node: &Node) -> Vec<(&'static str, String)> {
-    let float = |i| format!("{:.2}", node.param_f32(i));
+    let float = |i| format!("{:.6}", node.param_f32(i));
+    let extent = |source: usize, dim: usize| node.src[source].as_ref().map_or(0, |source| source.ne[dim]).to_string();
     match node.op {
         Op::Rope | Op::RopeBack => vec![
             ("mode", format!("{:#x}", node.param_i32(2))),
             ("n_dims", node.param_i32(1).to_string()),
-            ("freq_base", float(5)),
-            ("freq_scale", float(6)),
+            ("freq_base", format!("{:.2}", node.param_f32(5))),
+            ("freq_scale", format!("{:.2}", node.param_f32(6))),
         ],
-        Op::Norm | Op::RmsNorm | Op::L2Norm => vec![("eps", format!("{:e}", node.param_f32(0)))],
-        Op::Scale => vec![("scale", node.param_f32(0).to_string()), ("bias", node.param_f32(1).to_string())],
-        Op::SoftMax => vec![
-            ("scale", node.param_f32(0).to_string()),
-            ("max_bias", node.param_f32(1).to_string()),
-            ("has_mask", u8::from(node.src[1].is_some()).to_string()),
-        ],
-        Op::FlashAttnExt => vec![("scale", node.param_f32(0).to_string())],
+        Op::MulMatId => vec![("n_expert", extent(0, 2)), ("n_expert_used", extent(2, 0))],
+        Op::Norm | Op::RmsNorm | Op::L2Norm => vec![("eps", float(0))],
+        Op::GroupNorm => vec![("eps", float(1)), ("n_groups", node.param_i32(0).to_string())],
+        Op::Scale => vec![("scale", float(0)), ("bias", float(1))],
+        Op::SoftMax => {
+            let mask = if node.src[1].is_some() { "yes" } else { "no" };
+            vec![("scale", float(0)), ("max_bias", float(1)), ("has_mask", mask.to_owned())]
+        }
+        Op::FlashAttnExt => vec![("scale", float(0))],
         Op::Concat => vec![("dim", node.param_i32(0).to_string())],
         _ => Vec::new(),
     }
@@ -84,5 +86,22 @@ mod tests {
             "ET_PERF|op=ROPE|kernel=rope_f32|duration_us=11|tensor=Qcur-0|shape=[128,32,2,1]|start_us=10|end_us=21\
              |mode=0x0|n_dims=128|freq_base=500000.00|freq_scale=1.00"
         );
+    }
+
+    #[test]
+    fn names_cannot_break_a_line_and_keys_are_unique() {
+        let operand = Operand { addr: 0, ty: Type::F32, ne: [8, 4, 1, 1], nb: [4, 32, 128, 128], view: false };
+        for &op in Op::ALL {
+            let src = std::array::from_fn(|_| Some(operand.clone()));
+            let node = Node { op, sub: None, name: "a|b=\n".into(), dst: operand.clone(), src, params: [0; 16] };
+            let line = line(&node, "k", Span { start: 0, end: 650 });
+            assert!(!line.contains('\n'), "{line}");
+            let mut keys: Vec<&str> = line.split('|').skip(1).map(|part| part.split('=').next().unwrap()).collect();
+            assert_eq!(keys[..7], ["op", "kernel", "duration_us", "tensor", "shape", "start_us", "end_us"], "{line}");
+            let all = keys.len();
+            keys.sort_unstable();
+            keys.dedup();
+            assert_eq!(keys.len(), all, "{line}");
+        }
     }
 }

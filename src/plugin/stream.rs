@@ -2,7 +2,9 @@
 
 use super::settings::Settings;
 use crate::device::session::{Failure, Session, COMMANDS_MAX};
-use crate::graph::list::{lists, List};
+use crate::graph::list::{self, lists, List};
+use crate::graph::Node;
+use crate::ops;
 use crate::perf;
 use ggml_abi::face::{Backend, TensorRef};
 use std::sync::Arc;
@@ -42,7 +44,7 @@ impl EtStream {
 
 /// What a launch was for: its only operation, or its first and last.
 fn describe(list: &List) -> String {
-    let name = |(node, _): &(crate::graph::Node, &str)| format!("{} '{}'", node.label(), node.name);
+    let name = |(node, _): &(Node, &str)| format!("{} '{}'", node.label(), node.name);
     match list.origins.as_slice() {
         [] => "nothing".to_owned(),
         [only] => name(only),
@@ -56,7 +58,9 @@ impl Backend for EtStream {
             log::error!("nothing was computed, because a transfer before it went wrong: {lost}");
             return false;
         }
-        let lists = match lists(graph, self.limit) {
+        // Nodes without the flag are in the graph for their shape only.
+        let wanted = graph.iter().map(|tensor| tensor.read()).filter(|tensor| tensor.compute);
+        let lists = match lists(wanted.map(|tensor| list::node(&tensor)), self.limit, ops::lower) {
             Ok(lists) => lists,
             Err((node, refusal)) => {
                 log::error!("{} '{}' can't be computed on ET0: {refusal}", node.label(), node.name);
