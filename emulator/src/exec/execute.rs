@@ -4,12 +4,12 @@ use et_isa::Op;
 
 use super::csr::Access;
 use super::interp::Position;
-use super::vector::immediate_float;
+use super::vector::{immediate_float, scalar};
 use super::{Core, Done, Exit};
 use crate::code::Slot;
-use crate::fp;
+use crate::fp::{self, Rounding};
 use crate::platform::{Atomic, Level, Platform};
-use crate::simd;
+use crate::simd::{self, each};
 use crate::trap::{Cause, Trap};
 
 /// Executes `op` with the operands in `s`.
@@ -20,6 +20,79 @@ pub(super) fn execute<P: Platform, const FLAGS: bool>(
     s: &Slot,
     at: &mut Position,
 ) -> Done {
+    // Macros, not functions over closures: the fast forms must be inlined here, where the host's vector instructions
+    // are switched on.
+    macro_rules! values {
+        (|$a:ident| $result:expr) => {{
+            let $a = core.f(s.rs1);
+            each!(|$a| $result)
+        }};
+        (|$a:ident, $b:ident| $result:expr) => {{
+            let ($a, $b) = (core.f(s.rs1), core.f(s.rs2));
+            each!(|$a, $b| $result)
+        }};
+        (|$a:ident, $b:ident, $c:ident| $result:expr) => {{
+            let ($a, $b, $c) = (core.f(s.rs1), core.f(s.rs2), core.f(s.rs3));
+            each!(|$a, $b, $c| $result)
+        }};
+    }
+    // Operations on bits and integers.
+    macro_rules! lanes {
+        ($($function:tt)*) => {
+            core.write(s.rd, values!($($function)*))
+        };
+    }
+    // Float operations that do not round by a mode.
+    macro_rules! plain {
+        ($fast:path, $exact:expr, $by_lane:ident, $($source:ident),*) => {
+            if FLAGS { core.$by_lane(s, $exact) } else { core.write(s.rd, $fast($(core.f(s.$source)),*)) }
+        };
+    }
+    macro_rules! compare {
+        ($write:ident, $fast:path, $exact:expr) => {{
+            let holds = if FLAGS { core.exact_compare(s, $exact) } else { $fast(core.f(s.rs1), core.f(s.rs2)) };
+            core.$write(s.rd, holds)
+        }};
+    }
+    // Float operations that are fast when they round to nearest.
+    macro_rules! rounded {
+        ($fast:path, $exact:expr, $by_lane:ident, $($source:ident),*) => {
+            rounded!(core.rounding(s), $fast, $exact, $by_lane, $($source),*)
+        };
+        ($rm:expr, $fast:path, $exact:expr, $by_lane:ident, $($source:ident),*) => {
+            match $rm {
+                Ok(Rounding::Nearest) if !FLAGS => core.write(s.rd, $fast($(core.f(s.$source)),*)),
+                Ok(rm) => core.$by_lane(s, rm, $exact),
+                Err(exit) => Err(exit),
+            }
+        };
+    }
+    // The same on lane 0; what the fast form makes of the zeros in the other lanes is dropped.
+    macro_rules! scalar {
+        ($fast:path, $exact:expr, $by_lane:ident, $($source:ident),*) => {
+            match core.rounding(s) {
+                Ok(Rounding::Nearest) if !FLAGS => {
+                    let r = $fast($(scalar(core.lane0(s.$source))),*);
+                    core.write_scalar(s.rd, r[0])
+                }
+                Ok(rm) => core.$by_lane(s, rm, $exact),
+                Err(exit) => Err(exit),
+            }
+        };
+    }
+    // Operations that are fast in all modes that the host has instructions for.
+    macro_rules! by_mode {
+        ($fast:path, $exact:expr) => {
+            match core.rounding(s) {
+                Ok(Rounding::Nearest) if !FLAGS => core.write(s.rd, $fast(core.f(s.rs1), Rounding::Nearest)),
+                Ok(Rounding::Zero) if !FLAGS => core.write(s.rd, $fast(core.f(s.rs1), Rounding::Zero)),
+                Ok(Rounding::Down) if !FLAGS => core.write(s.rd, $fast(core.f(s.rs1), Rounding::Down)),
+                Ok(Rounding::Up) if !FLAGS => core.write(s.rd, $fast(core.f(s.rs1), Rounding::Up)),
+                Ok(rm) => core.exact1(s, rm, $exact),
+                Err(exit) => Err(exit),
+            }
+        };
+    }
     match op {
         // Integer.
         Op::Lui => core.int(s, s.imm as i64 as u64),
@@ -112,13 +185,13 @@ pub(super) fn execute<P: Platform, const FLAGS: bool>(
         Op::Flw => core.float_load(s),
         Op::Fsw => core.store(Level::L1, core.offset(s), core.lane0(s.rs2).to_le_bytes()),
         // Scalar floating point.
-        Op::FaddS => core.scalar2(s, simd::add, fp::add),
-        Op::FsubS => core.scalar2(s, simd::sub, fp::sub),
-        Op::FmulS => core.scalar2(s, simd::mul, fp::mul),
-        Op::FmaddS => core.scalar3(s, simd::fma, fp::fma),
-        Op::FmsubS => core.scalar3(s, simd::fms, fp::fms),
-        Op::FnmsubS => core.scalar3(s, simd::fnms, fp::fnms),
-        Op::FnmaddS => core.scalar3(s, simd::fnma, fp::fnma),
+        Op::FaddS => scalar!(simd::add, fp::add, exact_scalar2, rs1, rs2),
+        Op::FsubS => scalar!(simd::sub, fp::sub, exact_scalar2, rs1, rs2),
+        Op::FmulS => scalar!(simd::mul, fp::mul, exact_scalar2, rs1, rs2),
+        Op::FmaddS => scalar!(simd::fma, fp::fma, exact_scalar3, rs1, rs2, rs3),
+        Op::FmsubS => scalar!(simd::fms, fp::fms, exact_scalar3, rs1, rs2, rs3),
+        Op::FnmsubS => scalar!(simd::fnms, fp::fnms, exact_scalar3, rs1, rs2, rs3),
+        Op::FnmaddS => scalar!(simd::fnma, fp::fnma, exact_scalar3, rs1, rs2, rs3),
         Op::FsgnjS => core.write_scalar(s.rd, fp::sgnj(core.lane0(s.rs1), core.lane0(s.rs2))),
         Op::FsgnjnS => core.write_scalar(s.rd, fp::sgnjn(core.lane0(s.rs1), core.lane0(s.rs2))),
         Op::FsgnjxS => core.write_scalar(s.rd, fp::sgnjx(core.lane0(s.rs1), core.lane0(s.rs2))),
@@ -135,67 +208,69 @@ pub(super) fn execute<P: Platform, const FLAGS: bool>(
         Op::FclassS => core.put(s, fp::class(core.lane0(s.rs1)) as u64),
         Op::FmvWX => core.write_scalar(s.rd, core.x(s.rs1) as u32),
         // Packed floating point.
-        Op::FaddPs => core.arith2(s, simd::add, fp::add),
-        Op::FsubPs => core.arith2(s, simd::sub, fp::sub),
-        Op::FmulPs => core.arith2(s, simd::mul, fp::mul),
-        Op::FmaddPs => core.arith3(s, simd::fma, fp::fma),
-        Op::FmsubPs => core.arith3(s, simd::fms, fp::fms),
-        Op::FnmsubPs => core.arith3(s, simd::fnms, fp::fnms),
-        Op::FnmaddPs => core.arith3(s, simd::fnma, fp::fnma),
-        Op::FminPs => core.packed2(s, simd::min, fp::min),
-        Op::FmaxPs => core.packed2(s, simd::max, fp::max),
-        Op::FsgnjPs => core.lanes2(s, fp::sgnj),
-        Op::FsgnjnPs => core.lanes2(s, fp::sgnjn),
-        Op::FsgnjxPs => core.lanes2(s, fp::sgnjx),
-        Op::FeqPs => core.compare(s, simd::eq, fp::eq),
-        Op::FeqmPs => core.compare_mask(s, simd::eq, fp::eq),
-        Op::FltPs => core.compare(s, simd::lt, fp::lt),
-        Op::FltmPs => core.compare_mask(s, simd::lt, fp::lt),
-        Op::FlePs => core.compare(s, simd::le, fp::le),
-        Op::FlemPs => core.compare_mask(s, simd::le, fp::le),
-        Op::FclassPs => core.lanes1(s, fp::class),
-        Op::FcmovPs => core.select(s),
+        Op::FaddPs => rounded!(simd::add, fp::add, exact2, rs1, rs2),
+        Op::FsubPs => rounded!(simd::sub, fp::sub, exact2, rs1, rs2),
+        Op::FmulPs => rounded!(simd::mul, fp::mul, exact2, rs1, rs2),
+        Op::FmaddPs => rounded!(simd::fma, fp::fma, exact3, rs1, rs2, rs3),
+        Op::FmsubPs => rounded!(simd::fms, fp::fms, exact3, rs1, rs2, rs3),
+        Op::FnmsubPs => rounded!(simd::fnms, fp::fnms, exact3, rs1, rs2, rs3),
+        Op::FnmaddPs => rounded!(simd::fnma, fp::fnma, exact3, rs1, rs2, rs3),
+        Op::FminPs => plain!(simd::min, fp::min, exact_plain2, rs1, rs2),
+        Op::FmaxPs => plain!(simd::max, fp::max, exact_plain2, rs1, rs2),
+        Op::FsgnjPs => lanes!(|a, b| fp::sgnj(a, b)),
+        Op::FsgnjnPs => lanes!(|a, b| fp::sgnjn(a, b)),
+        Op::FsgnjxPs => lanes!(|a, b| fp::sgnjx(a, b)),
+        Op::FeqPs => compare!(write, simd::eq, fp::eq),
+        Op::FeqmPs => compare!(write_mask, simd::eq, fp::eq),
+        Op::FltPs => compare!(write, simd::lt, fp::lt),
+        Op::FltmPs => compare!(write_mask, simd::lt, fp::lt),
+        Op::FlePs => compare!(write, simd::le, fp::le),
+        Op::FlemPs => compare!(write_mask, simd::le, fp::le),
+        Op::FclassPs => lanes!(|a| fp::class(a)),
+        Op::FcmovPs => lanes!(|a, b, c| if a != 0 { b } else { c }),
         Op::FcmovmPs => core.select_by_mask(s),
-        Op::FroundPs => core.rounded1(s, simd::round, fp::round_to_integral),
-        Op::FfrcPs => core.packed1(s, simd::fraction, fp::fraction),
-        Op::FrcpPs => core.packed1(s, simd::recip, fp::recip),
-        Op::FexpPs => core.packed1(s, simd::exp2, fp::exp2),
-        Op::FlogPs => core.packed1(s, simd::log2, fp::log2),
+        Op::FroundPs => by_mode!(simd::round, fp::round_to_integral),
+        Op::FfrcPs => plain!(simd::fraction, fp::fraction, exact_plain1, rs1),
+        Op::FrcpPs => plain!(simd::recip, fp::recip, exact_plain1, rs1),
+        Op::FexpPs => plain!(simd::exp2, fp::exp2, exact_plain1, rs1),
+        Op::FlogPs => plain!(simd::log2, fp::log2, exact_plain1, rs1),
         // Conversions.
-        Op::FcvtPwPs => core.rounded1(s, simd::to_i32, fp::f32_to_i32),
-        Op::FcvtPwuPs => core.rounded1(s, simd::to_u32, fp::f32_to_u32),
-        Op::FcvtPsPw => core.nearest1(s, core.rounding(s), |a| (a as i32 as f32).to_bits(), fp::i32_to_f32),
-        Op::FcvtPsPwu => core.nearest1(s, core.rounding(s), |a| (a as f32).to_bits(), fp::u32_to_f32),
-        Op::FcvtPsF16 => core.packed1(s, simd::from_f16, |a, flags| fp::f16_to_f32(a as u16, flags)),
-        Op::FcvtF16Ps => core.nearest1(s, core.frm(), simd::to_f16, |a, rm, flags| fp::f32_to_f16(a, rm, flags) as u32),
+        Op::FcvtPwPs => by_mode!(simd::to_i32, fp::f32_to_i32),
+        Op::FcvtPwuPs => by_mode!(simd::to_u32, fp::f32_to_u32),
+        Op::FcvtPsPw => rounded!(simd::from_i32, fp::i32_to_f32, exact1, rs1),
+        Op::FcvtPsPwu => rounded!(simd::from_u32, fp::u32_to_f32, exact1, rs1),
+        Op::FcvtPsF16 => plain!(simd::from_f16, |a, flags| fp::f16_to_f32(a as u16, flags), exact_plain1, rs1),
+        Op::FcvtF16Ps => {
+            rounded!(core.frm(), simd::to_f16, |a, rm, flags| fp::f32_to_f16(a, rm, flags) as u32, exact1, rs1)
+        }
         // Packed integer.
-        Op::FaddPi => core.lanes2(s, |a, b| a.wrapping_add(b)),
-        Op::FsubPi => core.lanes2(s, |a, b| a.wrapping_sub(b)),
-        Op::FmulPi => core.lanes2(s, |a, b| a.wrapping_mul(b)),
-        Op::FmulhPi => core.lanes2(s, |a, b| ((a as i32 as i64 * b as i32 as i64) >> 32) as u32),
-        Op::FmulhuPi => core.lanes2(s, |a, b| ((a as u64 * b as u64) >> 32) as u32),
-        Op::FandPi => core.lanes2(s, |a, b| a & b),
-        Op::ForPi => core.lanes2(s, |a, b| a | b),
-        Op::FxorPi => core.lanes2(s, |a, b| a ^ b),
-        Op::FsllPi => core.lanes2(s, |a, b| if b < 32 { a << (b & 31) } else { 0 }),
-        Op::FsrlPi => core.lanes2(s, |a, b| if b < 32 { a >> (b & 31) } else { 0 }),
-        Op::FsraPi => core.lanes2(s, |a, b| (a as i32 >> b.min(31)) as u32),
-        Op::FminPi => core.lanes2(s, |a, b| (a as i32).min(b as i32) as u32),
-        Op::FmaxPi => core.lanes2(s, |a, b| (a as i32).max(b as i32) as u32),
-        Op::FminuPi => core.lanes2(s, |a, b| a.min(b)),
-        Op::FmaxuPi => core.lanes2(s, |a, b| a.max(b)),
-        Op::FeqPi => core.lanes2(s, |a, b| simd::mask(a == b)),
-        Op::FltPi => core.lanes2(s, |a, b| simd::mask((a as i32) < b as i32)),
-        Op::FlePi => core.lanes2(s, |a, b| simd::mask(a as i32 <= b as i32)),
-        Op::FltuPi => core.lanes2(s, |a, b| simd::mask(a < b)),
-        Op::FnotPi => core.lanes1(s, |a| !a),
-        Op::FaddiPi => core.lanes1(s, |a| a.wrapping_add(s.imm as u32)),
-        Op::FandiPi => core.lanes1(s, |a| a & s.imm as u32),
-        Op::FslliPi => core.lanes1(s, |a| a << (s.imm & 31)),
-        Op::FsrliPi => core.lanes1(s, |a| a >> (s.imm & 31)),
-        Op::FsraiPi => core.lanes1(s, |a| (a as i32 >> (s.imm & 31)) as u32),
-        Op::Fsat8Pi => core.lanes1(s, |a| (a as i32).clamp(-128, 127) as u32 & 0xFF),
-        Op::Fsatu8Pi => core.lanes1(s, |a| (a as i32).clamp(0, 255) as u32),
+        Op::FaddPi => lanes!(|a, b| a.wrapping_add(b)),
+        Op::FsubPi => lanes!(|a, b| a.wrapping_sub(b)),
+        Op::FmulPi => lanes!(|a, b| a.wrapping_mul(b)),
+        Op::FmulhPi => lanes!(|a, b| ((a as i32 as i64 * b as i32 as i64) >> 32) as u32),
+        Op::FmulhuPi => lanes!(|a, b| ((a as u64 * b as u64) >> 32) as u32),
+        Op::FandPi => lanes!(|a, b| a & b),
+        Op::ForPi => lanes!(|a, b| a | b),
+        Op::FxorPi => lanes!(|a, b| a ^ b),
+        Op::FsllPi => lanes!(|a, b| if b < 32 { a << (b & 31) } else { 0 }),
+        Op::FsrlPi => lanes!(|a, b| if b < 32 { a >> (b & 31) } else { 0 }),
+        Op::FsraPi => lanes!(|a, b| (a as i32 >> b.min(31)) as u32),
+        Op::FminPi => lanes!(|a, b| (a as i32).min(b as i32) as u32),
+        Op::FmaxPi => lanes!(|a, b| (a as i32).max(b as i32) as u32),
+        Op::FminuPi => lanes!(|a, b| a.min(b)),
+        Op::FmaxuPi => lanes!(|a, b| a.max(b)),
+        Op::FeqPi => lanes!(|a, b| simd::mask(a == b)),
+        Op::FltPi => lanes!(|a, b| simd::mask((a as i32) < b as i32)),
+        Op::FlePi => lanes!(|a, b| simd::mask(a as i32 <= b as i32)),
+        Op::FltuPi => lanes!(|a, b| simd::mask(a < b)),
+        Op::FnotPi => lanes!(|a| !a),
+        Op::FaddiPi => lanes!(|a| a.wrapping_add(s.imm as u32)),
+        Op::FandiPi => lanes!(|a| a & s.imm as u32),
+        Op::FslliPi => lanes!(|a| a << (s.imm & 31)),
+        Op::FsrliPi => lanes!(|a| a >> (s.imm & 31)),
+        Op::FsraiPi => lanes!(|a| (a as i32 >> (s.imm & 31)) as u32),
+        Op::Fsat8Pi => lanes!(|a| (a as i32).clamp(-128, 127) as u32 & 0xFF),
+        Op::Fsatu8Pi => lanes!(|a| (a as i32).clamp(0, 255) as u32),
         // Moves and masks.
         Op::FswizzPs => core.swizzle(s),
         Op::FpackrepbPi => core.pack_bytes(s),
@@ -205,8 +280,8 @@ pub(super) fn execute<P: Platform, const FLAGS: bool>(
         Op::FbciPi => core.write(s.rd, [(s.imm << 12 >> 12) as u32; 8]),
         Op::FmvzXPs => core.put(s, core.f(s.rs1)[s.imm as usize & 7] as u64),
         Op::FmvsXPs => core.put(s, word(core.f(s.rs1)[s.imm as usize & 7])),
-        Op::FltmPi => core.test_mask(s, |a, b| (a as i32) < b as i32),
-        Op::FsetmPi => core.test_mask(s, |a, _| a != 0),
+        Op::FltmPi => core.write_mask(s.rd, values!(|a, b| simd::mask((a as i32) < b as i32))),
+        Op::FsetmPi => core.write_mask(s.rd, values!(|a| simd::mask(a != 0))),
         Op::Maskand => core.set_m(s, core.m(s.rs1) & core.m(s.rs2)),
         Op::Maskor => core.set_m(s, core.m(s.rs1) | core.m(s.rs2)),
         Op::Maskxor => core.set_m(s, core.m(s.rs1) ^ core.m(s.rs2)),

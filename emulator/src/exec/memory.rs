@@ -10,10 +10,12 @@ use crate::trap::{Cause, Trap};
 /// The pattern operand of `fg32b.ps` that loads eight consecutive bytes.
 const CONSECUTIVE_BYTES: u64 = 0x39_8A41_8820;
 
+#[inline(always)]
 fn to_lanes(bytes: [u8; 32]) -> Lanes {
     std::array::from_fn(|e| u32::from_le_bytes(std::array::from_fn(|i| bytes[4 * e + i])))
 }
 
+#[inline(always)]
 fn to_bytes(lanes: &Lanes) -> [u8; 32] {
     std::array::from_fn(|i| lanes[i / 4].to_le_bytes()[i % 4])
 }

@@ -1,6 +1,7 @@
 //! Floating-point instructions, scalar and packed, and lane shuffles.
 //!
-//! Each has a fast form for round to nearest without flags, and the exact form of `fp` for everything else.
+//! The fast forms, for round to nearest without flags, are in `simd` and called by `execute`; here are the exact ones,
+//! which use `fp`.
 
 use super::{Core, Done, Exit};
 use crate::code::Slot;
@@ -17,9 +18,9 @@ type Plain1 = fn(u32, &mut Flags) -> u32;
 type Plain2 = fn(u32, u32, &mut Flags) -> u32;
 type Relation = fn(u32, u32, &mut Flags) -> bool;
 
-/// Lane 0 alone.
+/// A vector with one value in lane 0 and zeros.
 #[inline(always)]
-fn scalar(a: u32) -> Lanes {
+pub(super) fn scalar(a: u32) -> Lanes {
     [a, 0, 0, 0, 0, 0, 0, 0]
 }
 
@@ -72,18 +73,8 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
         Ok(())
     }
 
-    /// Integer and bit operations on lanes.
-    #[inline(always)]
-    pub(super) fn lanes1(&mut self, s: &Slot, f: impl Fn(u32) -> u32) -> Done {
-        self.write(s.rd, simd::map1(self.f(s.rs1), f))
-    }
-
-    #[inline(always)]
-    pub(super) fn lanes2(&mut self, s: &Slot, f: impl Fn(u32, u32) -> u32) -> Done {
-        self.write(s.rd, simd::map2(self.f(s.rs1), self.f(s.rs2), f))
-    }
-
     /// The results of `f` for active lanes, with its flags raised.
+    #[cold]
     #[inline(never)]
     fn exact(&mut self, active: u8, f: &dyn Fn(usize, &mut Flags) -> u32) -> Lanes {
         let mut flags = Flags::default();
@@ -96,86 +87,79 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
 
     #[cold]
     #[inline(never)]
-    fn exact1(&mut self, active: u8, a: Lanes, rm: Rounding, f: Exact1) -> Lanes {
-        self.exact(active, &|e, flags| f(a[e], rm, flags))
+    pub(super) fn exact1(&mut self, s: &Slot, rm: Rounding, f: Exact1) -> Done {
+        let a = self.f(s.rs1);
+        let r = self.exact(self.hart.m[0], &|e, flags| f(a[e], rm, flags));
+        self.write(s.rd, r)
     }
 
     #[cold]
     #[inline(never)]
-    fn exact2(&mut self, active: u8, a: Lanes, b: Lanes, rm: Rounding, f: Exact2) -> Lanes {
-        self.exact(active, &|e, flags| f(a[e], b[e], rm, flags))
+    pub(super) fn exact2(&mut self, s: &Slot, rm: Rounding, f: Exact2) -> Done {
+        let (a, b) = (self.f(s.rs1), self.f(s.rs2));
+        let r = self.exact(self.hart.m[0], &|e, flags| f(a[e], b[e], rm, flags));
+        self.write(s.rd, r)
     }
 
     #[cold]
     #[inline(never)]
-    fn exact3(&mut self, active: u8, a: Lanes, b: Lanes, c: Lanes, rm: Rounding, f: Exact3) -> Lanes {
-        self.exact(active, &|e, flags| f(a[e], b[e], c[e], rm, flags))
-    }
-
-    /// A one-operand instruction that does not round by a mode.
-    #[inline(always)]
-    pub(super) fn packed1(&mut self, s: &Slot, fast: impl Fn(u32) -> u32, exact: Plain1) -> Done {
-        let (a, active) = (self.f(s.rs1), self.hart.m[0]);
-        let r = if FLAGS { self.exact(active, &|e, flags| exact(a[e], flags)) } else { simd::map1(a, fast) };
+    pub(super) fn exact3(&mut self, s: &Slot, rm: Rounding, f: Exact3) -> Done {
+        let (a, b, c) = (self.f(s.rs1), self.f(s.rs2), self.f(s.rs3));
+        let r = self.exact(self.hart.m[0], &|e, flags| f(a[e], b[e], c[e], rm, flags));
         self.write(s.rd, r)
     }
 
-    /// A two-operand instruction that does not round.
-    #[inline(always)]
-    pub(super) fn packed2(&mut self, s: &Slot, fast: impl Fn(u32, u32) -> u32, exact: Plain2) -> Done {
-        let (a, b, active) = (self.f(s.rs1), self.f(s.rs2), self.hart.m[0]);
-        let r = if FLAGS { self.exact(active, &|e, flags| exact(a[e], b[e], flags)) } else { simd::map2(a, b, fast) };
+    #[cold]
+    #[inline(never)]
+    pub(super) fn exact_scalar2(&mut self, s: &Slot, rm: Rounding, f: Exact2) -> Done {
+        let (a, b) = (self.lane0(s.rs1), self.lane0(s.rs2));
+        let r = self.flagged(|flags| f(a, b, rm, flags));
+        self.write_scalar(s.rd, r)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn exact_scalar3(&mut self, s: &Slot, rm: Rounding, f: Exact3) -> Done {
+        let (a, b, c) = (self.lane0(s.rs1), self.lane0(s.rs2), self.lane0(s.rs3));
+        let r = self.flagged(|flags| f(a, b, c, rm, flags));
+        self.write_scalar(s.rd, r)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn exact_plain1(&mut self, s: &Slot, f: Plain1) -> Done {
+        let a = self.f(s.rs1);
+        let r = self.exact(self.hart.m[0], &|e, flags| f(a[e], flags));
         self.write(s.rd, r)
     }
 
-    /// A comparison with all ones or 0 in each lane.
-    #[inline(always)]
-    pub(super) fn compare(&mut self, s: &Slot, fast: impl Fn(u32, u32) -> bool, exact: Relation) -> Done {
-        let (a, b, active) = (self.f(s.rs1), self.f(s.rs2), self.hart.m[0]);
-        let r = if FLAGS {
-            self.exact(active, &|e, flags| simd::mask(exact(a[e], b[e], flags)))
-        } else {
-            simd::map2(a, b, |a, b| simd::mask(fast(a, b)))
-        };
+    #[cold]
+    #[inline(never)]
+    pub(super) fn exact_plain2(&mut self, s: &Slot, f: Plain2) -> Done {
+        let (a, b) = (self.f(s.rs1), self.f(s.rs2));
+        let r = self.exact(self.hart.m[0], &|e, flags| f(a[e], b[e], flags));
         self.write(s.rd, r)
     }
 
-    /// A comparison into a mask register: bits of inactive lanes stay.
-    #[inline(always)]
-    pub(super) fn compare_mask(&mut self, s: &Slot, fast: impl Fn(u32, u32) -> bool, exact: Relation) -> Done {
-        let (a, b, active) = (self.f(s.rs1), self.f(s.rs2), self.hart.m[0]);
-        let lanes = if FLAGS {
-            self.exact(active, &|e, flags| exact(a[e], b[e], flags) as u32)
-        } else {
-            simd::map2(a, b, |a, b| fast(a, b) as u32)
-        };
-        self.write_mask(s.rd, lanes)
+    /// A comparison by the exact function: all ones or 0 in each active lane.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn exact_compare(&mut self, s: &Slot, holds: Relation) -> Lanes {
+        let (a, b) = (self.f(s.rs1), self.f(s.rs2));
+        self.exact(self.hart.m[0], &|e, flags| simd::mask(holds(a[e], b[e], flags)))
     }
 
-    /// An integer test into a mask register.
+    /// Sets the active bits of a mask register from lanes that are all ones or 0.
     #[inline(always)]
-    pub(super) fn test_mask(&mut self, s: &Slot, test: impl Fn(u32, u32) -> bool) -> Done {
-        self.write_mask(s.rd, simd::map2(self.f(s.rs1), self.f(s.rs2), |a, b| test(a, b) as u32))
-    }
-
-    /// Sets the active bits of a mask register from lanes that are 0 or 1.
-    #[inline(always)]
-    fn write_mask(&mut self, register: u8, lanes: Lanes) -> Done {
+    pub(super) fn write_mask(&mut self, register: u8, lanes: Lanes) -> Done {
         let mut bits = 0;
         for (e, lane) in lanes.iter().enumerate() {
-            bits |= (*lane as u8) << e;
+            bits |= (*lane as u8 & 1) << e;
         }
         let active = self.hart.m[0];
         let target = &mut self.hart.m[register as usize & 7];
         *target = *target & !active | bits & active;
         Ok(())
-    }
-
-    /// `fcmov.ps`.
-    #[inline(always)]
-    pub(super) fn select(&mut self, s: &Slot) -> Done {
-        let (c, a, b) = (self.f(s.rs1), self.f(s.rs2), self.f(s.rs3));
-        self.write(s.rd, simd::map3(c, a, b, |c, a, b| if c != 0 { a } else { b }))
     }
 
     /// `fcmovm.ps`, which writes every lane.
@@ -184,77 +168,6 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
         let (a, b, m) = (self.f(s.rs1), self.f(s.rs2), self.hart.m[0]);
         self.hart.f[s.rd as usize & 31] = Vector(std::array::from_fn(|e| if m >> e & 1 != 0 { a[e] } else { b[e] }));
         Ok(())
-    }
-
-    /// A conversion or rounding of one operand: fast to nearest and in the modes of `fast`, given the mode.
-    #[inline(always)]
-    pub(super) fn rounded1(&mut self, s: &Slot, fast: impl Fn(u32, Rounding) -> u32, exact: Exact1) -> Done {
-        let (rm, a) = (self.rounding(s)?, self.f(s.rs1));
-        let r = match rm {
-            _ if FLAGS => self.exact1(self.hart.m[0], a, rm, exact),
-            Rounding::Nearest => simd::map1(a, |a| fast(a, Rounding::Nearest)),
-            Rounding::Zero => simd::map1(a, |a| fast(a, Rounding::Zero)),
-            Rounding::Down => simd::map1(a, |a| fast(a, Rounding::Down)),
-            Rounding::Up => simd::map1(a, |a| fast(a, Rounding::Up)),
-            Rounding::Away => self.exact1(self.hart.m[0], a, rm, exact),
-        };
-        self.write(s.rd, r)
-    }
-
-    /// An instruction of one operand that is fast only to nearest.
-    #[inline(always)]
-    pub(super) fn nearest1(
-        &mut self,
-        s: &Slot,
-        rm: Result<Rounding, Exit>,
-        fast: impl Fn(u32) -> u32,
-        exact: Exact1,
-    ) -> Done {
-        let (rm, a) = (rm?, self.f(s.rs1));
-        let r = if !FLAGS && rm == Rounding::Nearest {
-            simd::map1(a, fast)
-        } else {
-            self.exact1(self.hart.m[0], a, rm, exact)
-        };
-        self.write(s.rd, r)
-    }
-
-    #[inline(always)]
-    pub(super) fn arith2(&mut self, s: &Slot, fast: impl Fn(Lanes, Lanes) -> Lanes, exact: Exact2) -> Done {
-        let rm = self.rounding(s)?;
-        let (a, b) = (self.f(s.rs1), self.f(s.rs2));
-        let r =
-            if !FLAGS && rm == Rounding::Nearest { fast(a, b) } else { self.exact2(self.hart.m[0], a, b, rm, exact) };
-        self.write(s.rd, r)
-    }
-
-    #[inline(always)]
-    pub(super) fn arith3(&mut self, s: &Slot, fast: impl Fn(Lanes, Lanes, Lanes) -> Lanes, exact: Exact3) -> Done {
-        let rm = self.rounding(s)?;
-        let (a, b, c) = (self.f(s.rs1), self.f(s.rs2), self.f(s.rs3));
-        let r = if !FLAGS && rm == Rounding::Nearest {
-            fast(a, b, c)
-        } else {
-            self.exact3(self.hart.m[0], a, b, c, rm, exact)
-        };
-        self.write(s.rd, r)
-    }
-
-    /// Scalar forms: the packed computation with lane 0 and zeros, whose results do not matter.
-    #[inline(always)]
-    pub(super) fn scalar2(&mut self, s: &Slot, fast: impl Fn(Lanes, Lanes) -> Lanes, exact: Exact2) -> Done {
-        let rm = self.rounding(s)?;
-        let (a, b) = (scalar(self.lane0(s.rs1)), scalar(self.lane0(s.rs2)));
-        let r = if !FLAGS && rm == Rounding::Nearest { fast(a, b) } else { self.exact2(1, a, b, rm, exact) };
-        self.write_scalar(s.rd, r[0])
-    }
-
-    #[inline(always)]
-    pub(super) fn scalar3(&mut self, s: &Slot, fast: impl Fn(Lanes, Lanes, Lanes) -> Lanes, exact: Exact3) -> Done {
-        let rm = self.rounding(s)?;
-        let (a, b, c) = (scalar(self.lane0(s.rs1)), scalar(self.lane0(s.rs2)), scalar(self.lane0(s.rs3)));
-        let r = if !FLAGS && rm == Rounding::Nearest { fast(a, b, c) } else { self.exact3(1, a, b, c, rm, exact) };
-        self.write_scalar(s.rd, r[0])
     }
 
     /// Raises what `f` raises.

@@ -16,32 +16,19 @@ use crate::fp::{self, Flags, Rounding, CANONICAL_NAN, INFINITY, SIGN, SMALLEST_N
 /// The lanes of a vector register.
 pub(crate) type Lanes = [u32; 8];
 
-#[inline(always)]
-pub(crate) fn map1(a: Lanes, f: impl Fn(u32) -> u32) -> Lanes {
-    let mut r = [0; 8];
-    for e in 0..8 {
-        r[e] = f(a[e]);
-    }
-    r
+/// Applies an expression lane by lane. A macro, not a function over closures: everything in it must end up inside the
+/// copy of the executor that calls it.
+macro_rules! each {
+    (|$($lane:ident),*| $result:expr) => {{
+        let mut r = [0u32; 8];
+        for e in 0..8 {
+            $(let $lane: u32 = $lane[e];)*
+            r[e] = $result;
+        }
+        r
+    }};
 }
-
-#[inline(always)]
-pub(crate) fn map2(a: Lanes, b: Lanes, f: impl Fn(u32, u32) -> u32) -> Lanes {
-    let mut r = [0; 8];
-    for e in 0..8 {
-        r[e] = f(a[e], b[e]);
-    }
-    r
-}
-
-#[inline(always)]
-pub(crate) fn map3(a: Lanes, b: Lanes, c: Lanes, f: impl Fn(u32, u32, u32) -> u32) -> Lanes {
-    let mut r = [0; 8];
-    for e in 0..8 {
-        r[e] = f(a[e], b[e], c[e]);
-    }
-    r
-}
+pub(crate) use each;
 
 /// All ones if true.
 #[inline(always)]
@@ -51,7 +38,7 @@ pub(crate) fn mask(condition: bool) -> u32 {
 
 /// A denormal becomes the zero of its sign.
 #[inline(always)]
-pub(crate) fn flush(a: u32) -> u32 {
+fn flush(a: u32) -> u32 {
     if a & INFINITY == 0 {
         a & SIGN
     } else {
@@ -64,14 +51,21 @@ fn float(a: u32) -> f32 {
     f32::from_bits(flush(a))
 }
 
-/// Canonical NaN, no denormals.
+/// `r`, or NaN if `a` is NaN.
 #[inline(always)]
-fn finish(r: u32) -> u32 {
-    if fp::is_nan(r) {
+fn unless_nan(a: u32, r: u32) -> u32 {
+    if fp::is_nan(a) {
         CANONICAL_NAN
     } else {
-        flush(r)
+        r
     }
+}
+
+/// Canonical NaN, no denormals.
+#[inline(always)]
+fn finish(r: f32) -> u32 {
+    let r = r.to_bits();
+    unless_nan(r, flush(r))
 }
 
 /// Whether any lane is the smallest normal, where the host may have rounded up from the denormal range.
@@ -87,19 +81,19 @@ fn doubtful(r: &Lanes) -> bool {
 /// `a + b`. The host's sums are exact where they are denormal.
 #[inline(always)]
 pub(crate) fn add(a: Lanes, b: Lanes) -> Lanes {
-    map2(a, b, |a, b| finish((float(a) + float(b)).to_bits()))
+    each!(|a, b| finish(float(a) + float(b)))
 }
 
 /// `a - b`.
 #[inline(always)]
 pub(crate) fn sub(a: Lanes, b: Lanes) -> Lanes {
-    map2(a, b, |a, b| finish((float(a) - float(b)).to_bits()))
+    each!(|a, b| finish(float(a) - float(b)))
 }
 
 /// `a * b`.
 #[inline(always)]
 pub(crate) fn mul(a: Lanes, b: Lanes) -> Lanes {
-    let r = map2(a, b, |a, b| finish((float(a) * float(b)).to_bits()));
+    let r = each!(|a, b| finish(float(a) * float(b)));
     if doubtful(&r) {
         return exact_mul(a, b);
     }
@@ -109,13 +103,13 @@ pub(crate) fn mul(a: Lanes, b: Lanes) -> Lanes {
 #[cold]
 #[inline(never)]
 fn exact_mul(a: Lanes, b: Lanes) -> Lanes {
-    map2(a, b, |a, b| fp::mul(a, b, Rounding::Nearest, &mut Flags::default()))
+    each!(|a, b| fp::mul(a, b, Rounding::Nearest, &mut Flags::default()))
 }
 
 /// `a * b + c` with one rounding.
 #[inline(always)]
 pub(crate) fn fma(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
-    let r = map3(a, b, c, |a, b, c| finish(float(a).mul_add(float(b), float(c)).to_bits()));
+    let r = each!(|a, b, c| finish(float(a).mul_add(float(b), float(c))));
     if doubtful(&r) {
         return exact_fma(a, b, c);
     }
@@ -125,12 +119,12 @@ pub(crate) fn fma(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
 #[cold]
 #[inline(never)]
 fn exact_fma(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
-    map3(a, b, c, |a, b, c| fp::fma(a, b, c, Rounding::Nearest, &mut Flags::default()))
+    each!(|a, b, c| fp::fma(a, b, c, Rounding::Nearest, &mut Flags::default()))
 }
 
 #[inline(always)]
 fn negate(a: Lanes) -> Lanes {
-    map1(a, |a| a ^ SIGN)
+    each!(|a| a ^ SIGN)
 }
 
 /// `a * b - c`.
@@ -151,50 +145,45 @@ pub(crate) fn fnma(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
     fma(negate(a), b, negate(c))
 }
 
-/// A lane function that picks one of two floats; a NaN gives way.
+/// One of two floats; a NaN gives way.
 #[inline(always)]
 fn pick(a: u32, b: u32, first: bool) -> u32 {
     let r = if first { a } else { b };
     let r = if fp::is_nan(b) { a } else { r };
     let r = if fp::is_nan(a) { b } else { r };
-    if fp::is_nan(r) {
-        CANONICAL_NAN
-    } else {
-        r
-    }
+    unless_nan(r, r)
 }
 
-/// Smaller.
+/// The smaller.
 #[inline(always)]
-pub(crate) fn min(a: u32, b: u32) -> u32 {
-    let (a, b) = (flush(a), flush(b));
-    pick(a, b, fp::order(a) < fp::order(b))
+pub(crate) fn min(a: Lanes, b: Lanes) -> Lanes {
+    each!(|a, b| pick(flush(a), flush(b), fp::order(flush(a)) < fp::order(flush(b))))
 }
 
-/// Larger.
+/// The larger.
 #[inline(always)]
-pub(crate) fn max(a: u32, b: u32) -> u32 {
-    let (a, b) = (flush(a), flush(b));
-    pick(a, b, fp::order(a) > fp::order(b))
+pub(crate) fn max(a: Lanes, b: Lanes) -> Lanes {
+    each!(|a, b| pick(flush(a), flush(b), fp::order(flush(a)) > fp::order(flush(b))))
 }
 
-/// Ordered comparisons.
+/// `a == b`, as all ones or 0.
 #[inline(always)]
-pub(crate) fn eq(a: u32, b: u32) -> bool {
-    float(a) == float(b)
+pub(crate) fn eq(a: Lanes, b: Lanes) -> Lanes {
+    each!(|a, b| mask(float(a) == float(b)))
 }
 
+/// `a < b`.
 #[inline(always)]
-pub(crate) fn lt(a: u32, b: u32) -> bool {
-    float(a) < float(b)
+pub(crate) fn lt(a: Lanes, b: Lanes) -> Lanes {
+    each!(|a, b| mask(float(a) < float(b)))
 }
 
+/// `a <= b`.
 #[inline(always)]
-pub(crate) fn le(a: u32, b: u32) -> bool {
-    float(a) <= float(b)
+pub(crate) fn le(a: Lanes, b: Lanes) -> Lanes {
+    each!(|a, b| mask(float(a) <= float(b)))
 }
 
-/// Rounding to integral in the modes that the host has an instruction for; the caller treats ties away elsewhere.
 #[inline(always)]
 fn integral(a: f32, rm: Rounding) -> f32 {
     match rm {
@@ -206,110 +195,110 @@ fn integral(a: f32, rm: Rounding) -> f32 {
     }
 }
 
-/// To an integral value in float format.
+/// To an integral value in float format. Zeros keep their sign also where the host's function would lose it.
 #[inline(always)]
-pub(crate) fn round(a: u32, rm: Rounding) -> u32 {
-    let a = flush(a);
-    if fp::is_nan(a) {
-        CANONICAL_NAN
-    } else {
-        // Zeros keep their sign also where the host's function would lose it.
-        a & SIGN | integral(f32::from_bits(a), rm).to_bits() & !SIGN
-    }
+pub(crate) fn round(a: Lanes, rm: Rounding) -> Lanes {
+    each!(|a| unless_nan(a, a & SIGN | integral(float(a), rm).to_bits() & !SIGN))
 }
 
 /// To a signed integer, saturating, NaN to the largest.
 #[inline(always)]
-pub(crate) fn to_i32(a: u32, rm: Rounding) -> u32 {
-    let r = integral(float(a), rm) as i32 as u32;
-    if fp::is_nan(a) {
-        i32::MAX as u32
-    } else {
-        r
-    }
+pub(crate) fn to_i32(a: Lanes, rm: Rounding) -> Lanes {
+    each!(|a| {
+        let r = integral(float(a), rm) as i32 as u32;
+        if fp::is_nan(a) {
+            i32::MAX as u32
+        } else {
+            r
+        }
+    })
 }
 
 /// To an unsigned integer, saturating, NaN to the largest.
 #[inline(always)]
-pub(crate) fn to_u32(a: u32, rm: Rounding) -> u32 {
-    let r = integral(float(a), rm) as u32;
-    if fp::is_nan(a) {
-        u32::MAX
-    } else {
-        r
-    }
+pub(crate) fn to_u32(a: Lanes, rm: Rounding) -> Lanes {
+    each!(|a| {
+        let r = integral(float(a), rm) as u32;
+        if fp::is_nan(a) {
+            u32::MAX
+        } else {
+            r
+        }
+    })
 }
 
-/// The low half as a half-precision number.
+/// Signed integers to floats.
 #[inline(always)]
-pub(crate) fn from_f16(a: u32) -> u32 {
-    let magnitude = a & 0x7FFF;
-    let normal = (magnitude << 13) + (112 << 23);
-    let r = if magnitude < 0x400 { 0 } else { normal };
-    let r = if magnitude >= 0x7C00 { INFINITY } else { r };
-    let r = r | (a & 0x8000) << 16;
-    if magnitude > 0x7C00 {
-        CANONICAL_NAN
-    } else {
-        r
-    }
+pub(crate) fn from_i32(a: Lanes) -> Lanes {
+    each!(|a| (a as i32 as f32).to_bits())
 }
 
-/// To half precision, round to nearest.
+/// Unsigned integers to floats.
 #[inline(always)]
-pub(crate) fn to_f16(a: u32) -> u32 {
-    let magnitude = a & !SIGN;
-    let rounded = (magnitude + 0xFFF + (magnitude >> 13 & 1)) >> 13;
-    let r = rounded.wrapping_sub(112 << 10);
-    // Below 2^-14 after rounding is zero, from 2^16 on infinity.
-    let r = if rounded < 113 << 10 { 0 } else { r };
-    let r = if rounded >= (112 + 31) << 10 { 0x7C00 } else { r };
-    let r = r | a >> 16 & 0x8000;
-    if magnitude > INFINITY {
-        0x7E00
-    } else {
-        r
-    }
+pub(crate) fn from_u32(a: Lanes) -> Lanes {
+    each!(|a| (a as f32).to_bits())
 }
 
-/// `1 / a`. Division never rounds up to the smallest normal.
+/// The low halves, half-precision numbers, to floats.
 #[inline(always)]
-pub(crate) fn recip(a: u32) -> u32 {
-    finish((1.0 / float(a)).to_bits())
+pub(crate) fn from_f16(a: Lanes) -> Lanes {
+    each!(|a| {
+        let magnitude = a & 0x7FFF;
+        let normal = (magnitude << 13) + (112 << 23);
+        let r = if magnitude < 0x400 { 0 } else { normal };
+        let r = if magnitude >= 0x7C00 { INFINITY } else { r };
+        let r = r | (a & 0x8000) << 16;
+        if magnitude > 0x7C00 {
+            CANONICAL_NAN
+        } else {
+            r
+        }
+    })
+}
+
+/// To half precision, in the low halves.
+#[inline(always)]
+pub(crate) fn to_f16(a: Lanes) -> Lanes {
+    each!(|a| {
+        let magnitude = a & !SIGN;
+        let rounded = (magnitude + 0xFFF + (magnitude >> 13 & 1)) >> 13;
+        let r = rounded.wrapping_sub(112 << 10);
+        // Below 2^-14 after rounding is zero, from 2^16 on infinity.
+        let r = if rounded < 113 << 10 { 0 } else { r };
+        let r = if rounded >= (112 + 31) << 10 { 0x7C00 } else { r };
+        let r = r | a >> 16 & 0x8000;
+        if magnitude > INFINITY {
+            0x7E00
+        } else {
+            r
+        }
+    })
+}
+
+/// `1 / a`. A quotient never rounds up to the smallest normal.
+#[inline(always)]
+pub(crate) fn recip(a: Lanes) -> Lanes {
+    each!(|a| finish(1.0 / float(a)))
 }
 
 /// `2^a`.
 #[inline(always)]
-pub(crate) fn exp2(a: u32) -> u32 {
-    let r = fp::exp2_finite(flush(a));
-    if fp::is_nan(a) {
-        CANONICAL_NAN
-    } else {
-        r
-    }
+pub(crate) fn exp2(a: Lanes) -> Lanes {
+    each!(|a| unless_nan(a, fp::exp2_finite(flush(a))))
 }
 
 /// `log2 a`.
 #[inline(always)]
-pub(crate) fn log2(a: u32) -> u32 {
-    let r = fp::log2_finite(flush(a));
-    if fp::is_nan(a) {
-        CANONICAL_NAN
-    } else {
-        r
-    }
+pub(crate) fn log2(a: Lanes) -> Lanes {
+    each!(|a| unless_nan(a, fp::log2_finite(flush(a))))
 }
 
 /// `a - trunc(a)` with the sign of `a`.
 #[inline(always)]
-pub(crate) fn fraction(a: u32) -> u32 {
-    let a = flush(a);
-    let value = f32::from_bits(a);
-    let r = (value - value.trunc()).to_bits() & !SIGN;
-    let r = if a & !SIGN == INFINITY { 0 } else { r } | a & SIGN;
-    if fp::is_nan(a) {
-        CANONICAL_NAN
-    } else {
-        r
-    }
+pub(crate) fn fraction(a: Lanes) -> Lanes {
+    each!(|a| {
+        let r = (float(a) - float(a).trunc()).to_bits() & !SIGN;
+        let r = if a & !SIGN == INFINITY { 0 } else { r };
+        unless_nan(a, r | a & SIGN)
+    })
 }
