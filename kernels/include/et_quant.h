@@ -43,18 +43,18 @@ static inline void et_copy16(uint64_t dst, uint64_t src)
 }
 
 // One statement for each of the four registers.
-#define Q_EACH(X) \
-    do {          \
-        X("f18"); \
-        X("f19"); \
-        X("f20"); \
-        X("f21"); \
+#define Q_EACH(X)                                                                                                      \
+    do {                                                                                                               \
+        X("f18");                                                                                                      \
+        X("f19");                                                                                                      \
+        X("f20");                                                                                                      \
+        X("f21");                                                                                                      \
     } while (0)
 
 static const int32_t q_lane_numbers[8] __attribute__((aligned(32))) = {0, 1, 2, 3, 4, 5, 6, 7};
 
-static const int8_t q_iq4_nl_values[16] __attribute__((aligned(32))) = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                                                        1,    13,   25,  38,  53,  69,  89,  113};
+static const int8_t q_iq4_nl_values[16]
+    __attribute__((aligned(32))) = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 // f0 = F16 at `addr` as F32 in every lane.
 static inline void q_load_scale(uint64_t addr)
@@ -90,11 +90,11 @@ static inline void q_load_nibbles(uint64_t addr)
 static inline void q_add_fifth_bits(uint32_t high)
 {
     V_LOAD("f4", (uintptr_t)q_lane_numbers, 0);
-#define X(f, i)                          \
-    V_BCAST_BITS("f5", high >> (8 * i)); \
-    V("fsrl.pi f5, f5, f4");             \
-    V("fandi.pi f5, f5, 1");             \
-    V("fslli.pi f5, f5, 4");             \
+#define X(f, i)                                                                                                        \
+    V_BCAST_BITS("f5", high >> (8 * i));                                                                               \
+    V("fsrl.pi f5, f5, f4");                                                                                           \
+    V("fandi.pi f5, f5, 1");                                                                                           \
+    V("fslli.pi f5, f5, 4");                                                                                           \
     V("for.pi " f ", " f ", f5")
     X("f18", 0);
     X("f19", 1);
@@ -184,8 +184,8 @@ static inline void v_load_iq4_nl(uint64_t addr)
     q_scale();
 }
 
-// f0 = 1 / f0, correctly rounded: frcp is within one unit, a Newton step in exact residuals rounds rightly from there but
-// for a mantissa of ones, whose reciprocal is one unit above a power of two. Zero gives inf and inf zero.
+// f0 = 1 / f0, correctly rounded: frcp is within one unit, a Newton step in exact residuals rounds rightly from there
+// but for a mantissa of ones, whose reciprocal is one unit above a power of two. Zero gives inf and inf zero.
 static inline void q_reciprocal(void)
 {
     V("frcp.ps f1, f0");
@@ -213,11 +213,11 @@ static inline void q_divide(void)
 }
 
 // f4 = f4 / divisor.
-#define Q_DIVIDE_BY(divisor)           \
-    do {                               \
-        V_BCAST("f5", divisor);        \
-        V_BCAST("f0", 1.0f / divisor); \
-        q_divide();                    \
+#define Q_DIVIDE_BY(divisor)                                                                                           \
+    do {                                                                                                               \
+        V_BCAST("f5", divisor);                                                                                        \
+        V_BCAST("f0", 1.0f / divisor);                                                                                 \
+        q_divide();                                                                                                    \
     } while (0)
 
 // f0 = 1 / f4, or 0 where f4 is 0.
@@ -281,11 +281,11 @@ static inline void q_range(void)
 }
 
 // F32 in `f` as F16 bits. Clobbers f, f1, f2, f3.
-#define Q_HALF_BITS(f)                       \
-    ({                                       \
-        V_F16_HALF("f3");                    \
-        V_F32_TO_F16(f, "f1", "f2", "f3");   \
-        V_LANE(f, 0);                        \
+#define Q_HALF_BITS(f)                                                                                                 \
+    ({                                                                                                                 \
+        V_F16_HALF("f3");                                                                                              \
+        V_F32_TO_F16(f, "f1", "f2", "f3");                                                                             \
+        V_LANE(f, 0);                                                                                                  \
     })
 
 // f18-f21 = trunc(f * f0 + f1), at most f2, an integer; NaN gives 0.
@@ -396,23 +396,23 @@ static inline void v_store_q5_0(uint64_t addr)
 }
 
 // What Q4_1 and Q5_1 share: scale and least element to `addr`, f18-f21 = integers 0..levels.
-#define Q_STORE_SCALES(addr, levels)                 \
-    do {                                             \
-        q_range();                                   \
-        V("fsub.ps f4, f29, f28, rne");              \
-        Q_DIVIDE_BY((float)levels);                  \
-        V("fsgnj.ps f29, f4, f4");                   \
-        V("fsgnj.ps f0, f28, f28");                  \
-        et_put16(addr, Q_HALF_BITS("f29"));          \
-        et_put16(addr + 2, Q_HALF_BITS("f0"));       \
-        q_inverse_scale();                           \
-        V("fsub.ps f18, f18, f28, rne");             \
-        V("fsub.ps f19, f19, f28, rne");             \
-        V("fsub.ps f20, f20, f28, rne");             \
-        V("fsub.ps f21, f21, f28, rne");             \
-        V("fbci.ps f1, 0x3F000");                    \
-        V("fbci.pi f2, " #levels);                   \
-        q_round_nibbles();                           \
+#define Q_STORE_SCALES(addr, levels)                                                                                   \
+    do {                                                                                                               \
+        q_range();                                                                                                     \
+        V("fsub.ps f4, f29, f28, rne");                                                                                \
+        Q_DIVIDE_BY((float)levels);                                                                                    \
+        V("fsgnj.ps f29, f4, f4");                                                                                     \
+        V("fsgnj.ps f0, f28, f28");                                                                                    \
+        et_put16(addr, Q_HALF_BITS("f29"));                                                                            \
+        et_put16(addr + 2, Q_HALF_BITS("f0"));                                                                         \
+        q_inverse_scale();                                                                                             \
+        V("fsub.ps f18, f18, f28, rne");                                                                               \
+        V("fsub.ps f19, f19, f28, rne");                                                                               \
+        V("fsub.ps f20, f20, f28, rne");                                                                               \
+        V("fsub.ps f21, f21, f28, rne");                                                                               \
+        V("fbci.ps f1, 0x3F000");                                                                                      \
+        V("fbci.pi f2, " #levels);                                                                                     \
+        q_round_nibbles();                                                                                             \
     } while (0)
 
 static inline void v_store_q4_1(uint64_t addr)
@@ -447,15 +447,15 @@ static inline void v_store_iq4_nl(uint64_t addr)
     V("fmul.ps f5, f19, f0, rne");
     V("fmul.ps f6, f20, f0, rne");
     V("fmul.ps f7, f21, f0, rne");
-#define MIDPOINT(f32_high)             \
-    V("fbci.ps f0, " #f32_high);       \
-    V("fle.ps f1, f0, f4");            \
-    V("fle.ps f2, f0, f5");            \
-    V("fle.ps f3, f0, f6");            \
-    V("fle.ps f8, f0, f7");            \
-    V("fsub.pi f28, f28, f1");         \
-    V("fsub.pi f29, f29, f2");         \
-    V("fsub.pi f30, f30, f3");         \
+#define MIDPOINT(f32_high)                                                                                             \
+    V("fbci.ps f0, " #f32_high);                                                                                       \
+    V("fle.ps f1, f0, f4");                                                                                            \
+    V("fle.ps f2, f0, f5");                                                                                            \
+    V("fle.ps f3, f0, f6");                                                                                            \
+    V("fle.ps f8, f0, f7");                                                                                            \
+    V("fsub.pi f28, f28, f1");                                                                                         \
+    V("fsub.pi f29, f29, f2");                                                                                         \
+    V("fsub.pi f30, f30, f3");                                                                                         \
     V("fsub.pi f31, f31, f8")
     MIDPOINT(0xC2E70); // -115.5
     MIDPOINT(0xC2BB0); // -93.5
@@ -474,14 +474,14 @@ static inline void v_store_iq4_nl(uint64_t addr)
     MIDPOINT(0x42CA0); // 101
 #undef MIDPOINT
     // (w*q)*x and (w*q)*q with w = x*x.
-#define X(x, index, at_x, at_q)                  \
-    V_GATHER("fgb.ps", "f0", index, values);     \
-    V("fcvt.ps.pw f0, f0, rne");                 \
-    V("fmul.ps f1, " x ", " x ", rne");          \
-    V("fmul.ps f1, f1, f0, rne");                \
-    V("fmul.ps f2, f1, " x ", rne");             \
-    V("fmul.ps f3, f1, f0, rne");                \
-    V_STORE("f2", at, at_x);                     \
+#define X(x, index, at_x, at_q)                                                                                        \
+    V_GATHER("fgb.ps", "f0", index, values);                                                                           \
+    V("fcvt.ps.pw f0, f0, rne");                                                                                       \
+    V("fmul.ps f1, " x ", " x ", rne");                                                                                \
+    V("fmul.ps f1, f1, f0, rne");                                                                                      \
+    V("fmul.ps f2, f1, " x ", rne");                                                                                   \
+    V("fmul.ps f3, f1, f0, rne");                                                                                      \
+    V_STORE("f2", at, at_x);                                                                                           \
     V_STORE("f3", at, at_q)
     X("f18", "f28", 0, 128);
     X("f19", "f29", 32, 160);

@@ -13,10 +13,10 @@ typedef void et_lanes_fn(const struct et_transfer *t, uint64_t addr, uint32_t n)
 // One side of a transfer. An item is an element, or a block of 32 for quantised types.
 struct et_side {
     et_lanes_fn *lanes;
-    uint64_t step;   // bytes from item to item
-    uint32_t item;   // bytes of an item
-    uint32_t shift;  // log2 of an item's elements
-    bool dense;      // step == item
+    uint64_t step;  // bytes from item to item
+    uint32_t item;  // bytes of an item
+    uint32_t shift; // log2 of an item's elements
+    bool dense;     // step == item
 };
 
 struct et_transfer {

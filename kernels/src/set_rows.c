@@ -18,7 +18,8 @@ uint32_t et_set_rows(const struct et_command *cmd, const struct et_grid *grid)
         uint64_t n = width - column;
         if (n > part.end - at)
             n = part.end - at;
-        uint64_t where = rows->addr + i.i1 * rows->nb[0] + i.i2 % rows->ne[1] * rows->nb[1] + i.i3 % rows->ne[2] * rows->nb[2];
+        uint64_t where =
+            rows->addr + i.i1 * rows->nb[0] + i.i2 % rows->ne[1] * rows->nb[1] + i.i3 % rows->ne[2] * rows->nb[2];
         et_refresh(rows, where, wide ? 8 : 4);
         uint64_t to = wide ? *ET_PTR(const uint64_t, where) : *ET_PTR(const uint32_t, where);
         if (to < dst->ne[1])

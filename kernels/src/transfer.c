@@ -11,13 +11,13 @@
 #define BATCH 128u
 
 // Statement X for lanes 8k .. 8k+7 of n elements.
-#define PART(n, k, X)                 \
-    if ((n) >= 8 * (k) + 8) {         \
-        X;                            \
-    } else if ((n) > 8 * (k)) {       \
-        v_lanes((n) - 8 * (k));       \
-        X;                            \
-        v_all_lanes();                \
+#define PART(n, k, X)                                                                                                  \
+    if ((n) >= 8 * (k) + 8) {                                                                                          \
+        X;                                                                                                             \
+    } else if ((n) > 8 * (k)) {                                                                                        \
+        v_lanes((n)-8 * (k));                                                                                          \
+        X;                                                                                                             \
+        v_all_lanes();                                                                                                 \
     }
 
 static void load_words(const struct et_transfer *t, uint64_t addr, uint32_t n)
@@ -39,13 +39,13 @@ static void store_words(const struct et_transfer *t, uint64_t addr, uint32_t n)
 }
 
 // Gathers and scatters of items `step` bytes apart.
-#define STRIDED(insn, offsets, addr, step, n)                                 \
-    do {                                                                      \
-        uint64_t eight = 8 * (step);                                          \
-        PART(n, 0, V_GATHER(insn, "f18", offsets, addr));                     \
-        PART(n, 1, V_GATHER(insn, "f19", offsets, (addr) + eight));           \
-        PART(n, 2, V_GATHER(insn, "f20", offsets, (addr) + 2 * eight));       \
-        PART(n, 3, V_GATHER(insn, "f21", offsets, (addr) + 3 * eight));       \
+#define STRIDED(insn, offsets, addr, step, n)                                                                          \
+    do {                                                                                                               \
+        uint64_t eight = 8 * (step);                                                                                   \
+        PART(n, 0, V_GATHER(insn, "f18", offsets, addr));                                                              \
+        PART(n, 1, V_GATHER(insn, "f19", offsets, (addr) + eight));                                                    \
+        PART(n, 2, V_GATHER(insn, "f20", offsets, (addr) + 2 * eight));                                                \
+        PART(n, 3, V_GATHER(insn, "f21", offsets, (addr) + 3 * eight));                                                \
     } while (0)
 
 static void gather_words(const struct et_transfer *t, uint64_t addr, uint32_t n)
@@ -142,17 +142,17 @@ static void to_i32(void)
 }
 
 // Reading: move, then convert. Writing: convert, then move.
-#define READER(name, move, convert)                                             \
-    static void name(const struct et_transfer *t, uint64_t addr, uint32_t n)    \
-    {                                                                           \
-        move(t, addr, n);                                                       \
-        convert();                                                              \
+#define READER(name, move, convert)                                                                                    \
+    static void name(const struct et_transfer *t, uint64_t addr, uint32_t n)                                           \
+    {                                                                                                                  \
+        move(t, addr, n);                                                                                              \
+        convert();                                                                                                     \
     }
-#define WRITER(name, convert, move)                                             \
-    static void name(const struct et_transfer *t, uint64_t addr, uint32_t n)    \
-    {                                                                           \
-        convert();                                                              \
-        move(t, addr, n);                                                       \
+#define WRITER(name, convert, move)                                                                                    \
+    static void name(const struct et_transfer *t, uint64_t addr, uint32_t n)                                           \
+    {                                                                                                                  \
+        convert();                                                                                                     \
+        move(t, addr, n);                                                                                              \
     }
 READER(load_f16, load_halves, from_f16)
 READER(load_bf16, load_halves, from_bf16)
@@ -167,12 +167,12 @@ WRITER(scatter_f16, to_f16, scatter_halves)
 WRITER(scatter_bf16, to_bf16, scatter_halves)
 WRITER(scatter_i32, to_i32, scatter_words)
 
-#define BLOCK(name, function)                                                   \
-    static void name(const struct et_transfer *t, uint64_t addr, uint32_t n)    \
-    {                                                                           \
-        (void)t;                                                                \
-        (void)n;                                                                \
-        function(addr);                                                         \
+#define BLOCK(name, function)                                                                                          \
+    static void name(const struct et_transfer *t, uint64_t addr, uint32_t n)                                           \
+    {                                                                                                                  \
+        (void)t;                                                                                                       \
+        (void)n;                                                                                                       \
+        function(addr);                                                                                                \
     }
 BLOCK(load_q8_0, v_load_q8_0)
 BLOCK(load_q4_0, v_load_q4_0)
@@ -190,8 +190,8 @@ BLOCK(store_iq4_nl, v_store_iq4_nl)
 static void set_side(struct et_side *side, const struct et_tensor *tensor)
 {
     static const uint8_t bytes[ET_TYPE_COUNT] = {
-        [ET_F32] = 4,   [ET_F16] = 2,   [ET_BF16] = 2,    [ET_Q8_0] = 34, [ET_Q4_0] = 18, [ET_Q4_1] = 20, [ET_Q5_0] = 22,
-        [ET_Q5_1] = 24, [ET_IQ4_NL] = 18, [ET_I8] = 1, [ET_I16] = 2,   [ET_I32] = 4,   [ET_I64] = 8,
+        [ET_F32] = 4,   [ET_F16] = 2,     [ET_BF16] = 2, [ET_Q8_0] = 34, [ET_Q4_0] = 18, [ET_Q4_1] = 20, [ET_Q5_0] = 22,
+        [ET_Q5_1] = 24, [ET_IQ4_NL] = 18, [ET_I8] = 1,   [ET_I16] = 2,   [ET_I32] = 4,   [ET_I64] = 8,
     };
     side->item = bytes[tensor->type];
     side->step = tensor->nb[0];
@@ -202,34 +202,56 @@ static void set_side(struct et_side *side, const struct et_tensor *tensor)
 static et_lanes_fn *reader(uint32_t type, bool dense)
 {
     switch (type) {
-    case ET_F32: return dense ? load_words : gather_words;
-    case ET_F16: return dense ? load_f16 : gather_f16;
-    case ET_BF16: return dense ? load_bf16 : gather_bf16;
-    case ET_I32: return dense ? load_i32 : gather_i32;
-    case ET_Q8_0: return dense ? load_q8_0 : 0;
-    case ET_Q4_0: return dense ? load_q4_0 : 0;
-    case ET_Q4_1: return dense ? load_q4_1 : 0;
-    case ET_Q5_0: return dense ? load_q5_0 : 0;
-    case ET_Q5_1: return dense ? load_q5_1 : 0;
-    case ET_IQ4_NL: return dense ? load_iq4_nl : 0;
-    default: return 0;
+    case ET_F32:
+        return dense ? load_words : gather_words;
+    case ET_F16:
+        return dense ? load_f16 : gather_f16;
+    case ET_BF16:
+        return dense ? load_bf16 : gather_bf16;
+    case ET_I32:
+        return dense ? load_i32 : gather_i32;
+    case ET_Q8_0:
+        return dense ? load_q8_0 : 0;
+    case ET_Q4_0:
+        return dense ? load_q4_0 : 0;
+    case ET_Q4_1:
+        return dense ? load_q4_1 : 0;
+    case ET_Q5_0:
+        return dense ? load_q5_0 : 0;
+    case ET_Q5_1:
+        return dense ? load_q5_1 : 0;
+    case ET_IQ4_NL:
+        return dense ? load_iq4_nl : 0;
+    default:
+        return 0;
     }
 }
 
 static et_lanes_fn *writer(uint32_t type, bool dense)
 {
     switch (type) {
-    case ET_F32: return dense ? store_words : scatter_words;
-    case ET_F16: return dense ? store_f16 : scatter_f16;
-    case ET_BF16: return dense ? store_bf16 : scatter_bf16;
-    case ET_I32: return dense ? store_i32 : scatter_i32;
-    case ET_Q8_0: return dense ? store_q8_0 : 0;
-    case ET_Q4_0: return dense ? store_q4_0 : 0;
-    case ET_Q4_1: return dense ? store_q4_1 : 0;
-    case ET_Q5_0: return dense ? store_q5_0 : 0;
-    case ET_Q5_1: return dense ? store_q5_1 : 0;
-    case ET_IQ4_NL: return dense ? store_iq4_nl : 0;
-    default: return 0;
+    case ET_F32:
+        return dense ? store_words : scatter_words;
+    case ET_F16:
+        return dense ? store_f16 : scatter_f16;
+    case ET_BF16:
+        return dense ? store_bf16 : scatter_bf16;
+    case ET_I32:
+        return dense ? store_i32 : scatter_i32;
+    case ET_Q8_0:
+        return dense ? store_q8_0 : 0;
+    case ET_Q4_0:
+        return dense ? store_q4_0 : 0;
+    case ET_Q4_1:
+        return dense ? store_q4_1 : 0;
+    case ET_Q5_0:
+        return dense ? store_q5_0 : 0;
+    case ET_Q5_1:
+        return dense ? store_q5_1 : 0;
+    case ET_IQ4_NL:
+        return dense ? store_iq4_nl : 0;
+    default:
+        return 0;
     }
 }
 
