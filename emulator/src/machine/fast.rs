@@ -24,8 +24,9 @@ pub(super) struct Fast<'a> {
 }
 
 impl<'a> Fast<'a> {
-    pub fn new(memory: &'a Memory, board: &'a Board, unit: &'a mut Unit) -> Self {
-        Fast { dram: &memory.dram, engine: Engine { unit, memory, board }, waiting: None, late: None }
+    pub fn new(memory: &'a Memory, board: &'a Board, unit: &'a mut Unit, exact_flags: bool) -> Self {
+        let engine = Engine { unit, memory, board, exact_flags };
+        Fast { dram: &memory.dram, engine, waiting: None, late: None }
     }
 
     /// Notes what has happened to a hart from outside. To be called before it runs.

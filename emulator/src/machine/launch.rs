@@ -16,7 +16,7 @@ pub struct Launch<'a> {
     /// Give up after this time.
     pub deadline: Option<Duration>,
     /// Compute floating-point exception flags exactly. Slower, and needed only by code that reads them:
-    /// [`exec::code_reads_flags`](crate::exec::code_reads_flags) tells. Without it fcsr keeps its flags.
+    /// [`exec::code_reads_flags`](crate::exec::code_reads_flags) tells. Without it the flags in fcsr mean nothing.
     pub exact_flags: bool,
     /// Names source lines in error reports.
     pub lines: Option<&'a dyn LineTable>,

@@ -270,7 +270,7 @@ impl<'a> Thread<'a> {
         let run = self.run;
         let Minion { unit, harts } = &mut self.minions[place / 2];
         let (hart, state) = &mut harts[place % 2];
-        let mut platform = Fast::new(run.memory, &run.board, unit);
+        let mut platform = Fast::new(run.memory, &run.board, unit, run.launch.exact_flags);
         platform.refresh(hart);
         // A partner may have come: what it brings must not wait until this hart uses its registers.
         if hart.vpu_busy {

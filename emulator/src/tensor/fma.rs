@@ -2,7 +2,7 @@
 //!
 //! Two implementations of each type: `exact`, portable and the reference, and `avx2`, which computes whole blocks of
 //! rows natively and declines when a block contains what native arithmetic would do differently. Native arithmetic
-//! does not tell its flags; so it is used once the sticky flags that the operands could raise are set anyway.
+//! does not tell its flags; where those matter, it is used once the sticky flags that the operands could raise are set.
 
 #[cfg(target_arch = "x86_64")]
 use super::avx2;
@@ -164,9 +164,9 @@ impl Engine<'_> {
                     clear(&mut hart.f, &masked, operands.columns);
                 }
                 if kind == Kind::F32 {
-                    multiply_f32(&operands, &rows, product.rounding, hart);
+                    multiply_f32(&operands, &rows, product.rounding, hart, self.exact_flags);
                 } else {
-                    multiply_f16(&operands, &rows, hart);
+                    multiply_f16(&operands, &rows, hart, self.exact_flags);
                 }
             }
             Kind::Int8 => {
@@ -191,21 +191,21 @@ fn clear(c: &mut [Vector; 32], rows: &Rows, columns: usize) {
     }
 }
 
-fn multiply_f32(operands: &Operands, rows: &Rows, rounding: Rounding, hart: &mut Hart) {
+fn multiply_f32(operands: &Operands, rows: &Rows, rounding: Rounding, hart: &mut Hart, exact_flags: bool) {
     #[cfg(target_arch = "x86_64")]
     let native = (rounding == Rounding::Nearest).then(|| avx2::F32::prepare(operands)).flatten();
     #[cfg(target_arch = "x86_64")]
-    let native = native.as_ref().map(|native| (native.may_raise(), |rows: &[u8], c: &mut _| native.rows(rows, c)));
+    let native = native.as_ref().map(|native| (if exact_flags { native.may_raise() } else { 0 }, |rows: &[u8], c: &mut _| native.rows(rows, c)));
     #[cfg(not(target_arch = "x86_64"))]
     let native: Option<(u32, fn(&[u8], &mut [Vector; 32]) -> bool)> = None;
     by_blocks(rows, hart, native, |row, c, flags| exact::f32_row(operands, row, c, rounding, flags));
 }
 
-fn multiply_f16(operands: &Operands, rows: &Rows, hart: &mut Hart) {
+fn multiply_f16(operands: &Operands, rows: &Rows, hart: &mut Hart, exact_flags: bool) {
     #[cfg(target_arch = "x86_64")]
     let native = avx2::F16::prepare(operands);
     #[cfg(target_arch = "x86_64")]
-    let native = native.as_ref().map(|native| (native.may_raise(), |rows: &[u8], c: &mut _| native.rows(rows, c)));
+    let native = native.as_ref().map(|native| (if exact_flags { native.may_raise() } else { 0 }, |rows: &[u8], c: &mut _| native.rows(rows, c)));
     #[cfg(not(target_arch = "x86_64"))]
     let native: Option<(u32, fn(&[u8], &mut [Vector; 32]) -> bool)> = None;
     by_blocks(rows, hart, native, |row, c, flags| exact::f16_row(operands, row, c, flags));
@@ -288,5 +288,177 @@ fn add_int8(
     }
     for row in rows.iter() {
         exact::int8_row(operands, steps.clone(), row, signs, c);
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use crate::fp;
+
+    /// A small generator of reproducible numbers.
+    struct Random(u64);
+
+    impl Random {
+        fn next(&mut self) -> u32 {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (self.0 >> 32) as u32
+        }
+
+        fn below(&mut self, n: u32) -> u32 {
+            self.next() % n
+        }
+
+        /// Usual numbers, and one in `rare` of another kind.
+        fn f32(&mut self, rare: u32) -> u32 {
+            let sign = self.next() & fp::SIGN;
+            if self.below(rare) != 0 {
+                return sign | (97 + self.below(50)) << 23 | self.next() & 0x7F_FFFF;
+            }
+            match self.below(6) {
+                0 => 0,
+                1 => sign,
+                2 => sign | self.next() & 0x7F_FFFF,
+                3 => sign | (1 + self.below(60)) << 23 | self.next() & 0x7F_FFFF,
+                4 => sign | (200 + self.below(54)) << 23 | self.next() & 0x7F_FFFF,
+                _ => sign | 0xFF << 23 | self.next() & 0x7F_FFFF & 0u32.wrapping_sub(self.below(2)),
+            }
+        }
+
+        fn f16(&mut self, rare: u32) -> u32 {
+            let sign = self.next() & 0x8000;
+            let fraction = self.next() & 0x3FF;
+            if self.below(rare) != 0 {
+                return sign | (10 + self.below(10)) << 10 | fraction;
+            }
+            match self.below(5) {
+                0 => 0,
+                1 => sign | fraction,
+                2 => sign | 31 << 10 | fraction & 0u32.wrapping_sub(self.below(2)),
+                _ => sign | (1 + self.below(30)) << 10 | fraction,
+            }
+        }
+
+        fn operands(&mut self, mut word: impl FnMut(&mut Self) -> u32) -> (Operands, [Vector; 32], Rows) {
+            let mut lines = || std::array::from_fn(|_| Line(std::array::from_fn(|_| word(self))));
+            let (a, b) = (lines(), lines());
+            let operands = Operands {
+                a,
+                b,
+                columns: 4 * (1 + self.below(4) as usize),
+                depth: 1 + self.below(16) as usize,
+                first: self.below(2) == 0,
+            };
+            let c = std::array::from_fn(|_| Vector(std::array::from_fn(|_| 0)));
+            (operands, c, Rows::select(1 + self.below(16) as usize, self.next() as u16 | 1, true))
+        }
+    }
+
+    /// Compares native with exact rows; gives how many blocks native arithmetic took and how many it declined.
+    fn compare(
+        rows: &Rows,
+        c: &[Vector; 32],
+        native: Option<impl Fn(&[u8], &mut [Vector; 32]) -> bool>,
+        exact: impl Fn(usize, &mut [Vector; 32]),
+    ) -> (u32, u32) {
+        let Some(native) = native else { return (0, 1) };
+        let (mut taken, mut declined) = (0, 0);
+        for block in rows.list[..rows.len].chunks(4) {
+            let (mut got, mut want) = (*c, *c);
+            if native(block, &mut got) {
+                taken += 1;
+                for &row in block {
+                    exact(usize::from(row), &mut want);
+                }
+            } else {
+                declined += 1;
+            }
+            assert!(got == want, "rows {block:?}: {got:x?} instead of {want:x?}");
+        }
+        (taken, declined)
+    }
+
+    #[test]
+    fn native_fp32_is_exact_where_it_is_taken() {
+        let mut random = Random(1);
+        for rare in [4, 30, 1000, u32::MAX] {
+            let (mut taken, mut declined) = (0, 0);
+            for _ in 0..300 {
+                let (operands, mut c, rows) = random.operands(|random| random.f32(rare));
+                c.iter_mut().flat_map(|c| &mut c.0).for_each(|c| *c = random.f32(rare.saturating_mul(4)));
+                let native = avx2::F32::prepare(&operands);
+                let native = native.as_ref().map(|native| |rows: &[u8], c: &mut _| native.rows(rows, c));
+                let (yes, no) = compare(&rows, &c, native, |row, c| {
+                    exact::f32_row(&operands, row, c, Rounding::Nearest, &mut Flags::default());
+                });
+                (taken, declined) = (taken + yes, declined + no);
+            }
+            if rare == u32::MAX && is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                assert!(taken > 50 * declined, "{taken} {declined}");
+            }
+        }
+    }
+
+    #[test]
+    fn native_fp32_raises_no_flag_that_it_does_not_announce() {
+        let mut random = Random(2);
+        for _ in 0..300 {
+            let (operands, mut c, rows) = random.operands(|random| random.f32(200));
+            c.iter_mut().flat_map(|c| &mut c.0).for_each(|c| *c = random.f32(1000));
+            let Some(native) = avx2::F32::prepare(&operands) else { continue };
+            for row in rows.iter() {
+                if native.rows(&[row as u8], &mut c.clone()) {
+                    let mut flags = Flags::default();
+                    exact::f32_row(&operands, row, &mut c, Rounding::Nearest, &mut flags);
+                    assert_eq!(flags.0 & !native.may_raise(), 0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn native_fp16_is_exact_where_it_is_taken() {
+        let mut random = Random(3);
+        for rare in [4, 30, 1000, u32::MAX] {
+            let (mut taken, mut declined) = (0, 0);
+            for _ in 0..300 {
+                let (operands, mut c, rows) = random.operands(|random| random.f16(rare) | random.f16(rare) << 16);
+                let wide = random.below(2) == 0;
+                c.iter_mut().flat_map(|c| &mut c.0).for_each(|c| {
+                    *c = if wide { random.f32(rare.saturating_mul(4)) } else { 0x3F80_0000 ^ random.next() >> 5 };
+                });
+                let native = avx2::F16::prepare(&operands);
+                let may_raise = native.as_ref().map_or(0, |native| native.may_raise());
+                let native = native.as_ref().map(|native| |rows: &[u8], c: &mut _| native.rows(rows, c));
+                let (yes, no) = compare(&rows, &c, native, |row, c| {
+                    let mut flags = Flags::default();
+                    exact::f16_row(&operands, row, c, &mut flags);
+                    assert_eq!(flags.0 & !may_raise, 0);
+                });
+                (taken, declined) = (taken + yes, declined + no);
+            }
+            if rare == u32::MAX && is_x86_feature_detected!("avx2") {
+                assert!(taken > 50 * declined, "{taken} {declined}");
+            }
+        }
+    }
+
+    #[test]
+    fn native_int8_is_exact() {
+        let mut random = Random(4);
+        for round in 0..400 {
+            let (operands, mut c, rows) = random.operands(Random::next);
+            c.iter_mut().flat_map(|c| &mut c.0).for_each(|c| *c = random.next());
+            let signs = exact::Signs { a_unsigned: round & 1 == 1, b_unsigned: round & 2 == 2 };
+            let steps = random.below(operands.depth as u32) as usize..operands.depth;
+            let (mut got, mut want) = (c, c);
+            if !avx2::add_int8(&operands, steps.clone(), &rows.list[..rows.len], signs, &mut got) {
+                return;
+            }
+            for row in rows.iter() {
+                exact::int8_row(&operands, steps.clone(), row, signs, &mut want);
+            }
+            assert!(got == want);
+        }
     }
 }

@@ -136,6 +136,8 @@ pub struct Engine<'a> {
     pub memory: &'a Memory,
     /// Its partners.
     pub board: &'a Board,
+    /// Whether floating-point flags are of interest; without, native arithmetic may leave them out.
+    pub exact_flags: bool,
 }
 
 impl Engine<'_> {

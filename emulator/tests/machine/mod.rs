@@ -134,6 +134,21 @@ impl Program {
         self.word(rs1 << 15 | 0x67)
     }
 
+    /// `amoaddg.w rd, rs2, (rs1)`
+    pub fn amoaddg_w(&mut self, rd: u32, rs2: u32, rs1: u32) -> &mut Self {
+        self.word(0x0200_203B | rs2 << 20 | rs1 << 15 | rd << 7)
+    }
+
+    /// `amoswapg.w rd, rs2, (rs1)`
+    pub fn amoswapg_w(&mut self, rd: u32, rs2: u32, rs1: u32) -> &mut Self {
+        self.word(0x0A00_203B | rs2 << 20 | rs1 << 15 | rd << 7)
+    }
+
+    /// `auipc rd, pages`
+    pub fn auipc(&mut self, rd: u32, pages: u32) -> &mut Self {
+        self.word(pages << 12 | rd << 7 | 0x17)
+    }
+
     /// `ecall`
     pub fn ecall(&mut self) -> &mut Self {
         self.word(0x73)
