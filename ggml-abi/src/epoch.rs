@@ -71,7 +71,8 @@ macro_rules! epochs {
                 mod sys {
                     include!(concat!("generated/", stringify!($module), ".rs"));
                 }
-                include!("adapter.rs");
+                include!("adapter/objects.rs");
+                include!("adapter/memory.rs");
             }
         )*
 

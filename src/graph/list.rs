@@ -39,7 +39,7 @@ pub fn lists(
     nodes: impl Iterator<Item = Node>,
     limit: usize,
     lower: impl Fn(&Node) -> Result<Lowered, Refusal>,
-) -> Result<Vec<List>, (Node, Refusal)> {
+) -> Result<Vec<List>, Box<(Node, Refusal)>> {
     let mut lists = Vec::new();
     let mut list = List::default();
     let mut written = Ranges::default();
@@ -47,7 +47,7 @@ pub fn lists(
         let Command { mut raw, kernel, workspace } = match lower(&node) {
             Ok(Lowered::Nothing) => continue,
             Ok(Lowered::Command(command)) => *command,
-            Err(refusal) => return Err((node, refusal)),
+            Err(refusal) => return Err(Box::new((node, refusal))),
         };
         if list.commands.len() == limit {
             lists.push(std::mem::take(&mut list));
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn what_the_launch_wrote_is_refreshed_and_nothing_else() {
         let nodes = [add(0x1000, 0x8000, 0x9000), add(0x2000, 0x1000, 0x8000), add(0x1000, 0x1000, 0x10fc)];
-        let lists = lists(nodes.into_iter(), 10, command).map_err(|(_, refusal)| refusal).unwrap();
+        let lists = lists(nodes.into_iter(), 10, command).unwrap();
         assert_eq!(lists.len(), 1);
         let flags: Vec<_> = lists[0].commands.iter().map(refreshed).collect();
         assert_eq!(flags, [[false, false, false], [true, false, false], [true, true, true]]);
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_launch_starts_with_empty_caches() {
         let nodes = [add(0x1000, 0x8000, 0x9000), add(0x2000, 0x1000, 0x8000), add(0x3000, 0x2000, 0x1000)];
-        let lists = lists(nodes.into_iter(), 2, command).map_err(|(_, refusal)| refusal).unwrap();
+        let lists = lists(nodes.into_iter(), 2, command).unwrap();
         assert_eq!(lists.iter().map(|list| list.commands.len()).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(refreshed(&lists[1].commands[0]), [false, false, false]);
         assert_eq!(lists.iter().map(|list| list.workspace).collect::<Vec<_>>(), [2, 3]);
@@ -141,7 +141,7 @@ mod tests {
         let mut node = add(0x1000, 0x1000, 0x9000);
         node.src[0] = Some(floats(0x1000, 1024));
         let nodes = [add(0x1f00, 0x8000, 0x9000), node];
-        let lists = lists(nodes.into_iter(), 10, command).map_err(|(_, refusal)| refusal).unwrap();
+        let lists = lists(nodes.into_iter(), 10, command).unwrap();
         assert!(refreshed(&lists[0].commands[1])[0]);
     }
 

@@ -135,13 +135,13 @@ pub fn operand(tensor: &Operand) -> Result<et_tensor, Refusal> {
 pub fn row_unit(dst: &Operand) -> Option<u32> {
     let line = u64::from(ET_LINE);
     let row = dst.row_bytes()?;
-    if dst.addr % line != 0 {
+    if !dst.addr.is_multiple_of(line) {
         return None;
     }
     if dst.is_contiguous() {
         let total = row.checked_mul(dst.rows() as u64)?;
-        let shared = row & row.wrapping_neg() & (line - 1); // greatest power of two below a line that divides a row
-        let unit = if shared == 0 { 1 } else { (line / shared) as u32 };
+        // As many rows as bring the greatest power of two that divides a row up to a line.
+        let unit = ET_LINE >> row.trailing_zeros().min(ET_LINE.trailing_zeros());
         return (total % line == 0 || !dst.view).then_some(unit);
     }
     let (_, block) = dst.block()?;

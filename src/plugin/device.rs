@@ -6,9 +6,10 @@ use super::stream::EtStream;
 use crate::device::emulated::{self, Emulated};
 use crate::device::session::{Session, ALIGNMENT};
 use crate::graph::{list, Node};
-use crate::ops::lower;
+use crate::ops::{lower, Refusal};
 use ggml_abi::face::{Backend, Buffer, Device, Memory, TensorRef};
 use ggml_abi::Op;
+use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -23,6 +24,10 @@ pub struct EtDevice {
     shires: u64,
     /// The session of the present users.
     session: Mutex<Weak<Session>>,
+    /// Why opening failed last: hosts try again at once, and one line is enough.
+    failure: Mutex<String>,
+    /// Reasons that were explained already (`GGML_ET_EXPLAIN`).
+    explained: Mutex<HashSet<String>>,
 }
 
 impl EtDevice {
@@ -52,7 +57,8 @@ impl EtDevice {
         }
         let used = shires.count_ones();
         let description = CString::new(format!("ET-SoC-1 emulator ({used} shire{})", plural(used))).unwrap_or_default();
-        Ok(EtDevice { settings, description, shires, session: Mutex::new(Weak::new()) })
+        let session = Mutex::new(Weak::new());
+        Ok(EtDevice { settings, description, shires, session, failure: Mutex::default(), explained: Mutex::default() })
     }
 
     /// The session, opened if nobody uses the device yet. `None` after logging why not.
@@ -71,9 +77,27 @@ impl EtDevice {
                 Some(session)
             }
             Err(error) => {
-                log::error!("ET0 can't be opened: {error:#}");
+                let error = format!("{error:#}");
+                let mut last = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                if *last != error {
+                    log::error!("ET0 can't be opened: {error}");
+                    *last = error;
+                }
                 None
             }
+        }
+    }
+
+    /// Logs, once for each reason, why a node is not computed here.
+    fn explain(&self, node: &Node, refusal: &Refusal) {
+        if !self.settings.explain {
+            return;
+        }
+        let line = format!("{} stays on the CPU: {refusal}", node.label());
+        let mut explained = self.explained.lock().unwrap_or_else(PoisonError::into_inner);
+        if !explained.contains(&line) {
+            log::info!("{line} (first met at '{}')", node.name);
+            explained.insert(line);
         }
     }
 
@@ -142,7 +166,7 @@ impl Device for EtDevice {
         match lower(&node) {
             Ok(_) => !self.filtered(&node, tensor.placed),
             Err(refusal) => {
-                log::trace!("{} '{}' stays on the CPU: {refusal}", node.label(), node.name);
+                self.explain(&node, &refusal);
                 false
             }
         }

@@ -32,7 +32,9 @@ pub fn install(connection: &'static Connection) {
     if log::set_logger(Box::leak(Box::new(HostLog { connection }))).is_ok() {
         log::set_max_level(LevelFilter::Debug);
         std::panic::set_hook(Box::new(|info| {
-            let message = info.payload_as_str().unwrap_or("unknown panic");
+            let payload = info.payload();
+            let text = payload.downcast_ref::<&str>().copied();
+            let message = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown");
             match info.location() {
                 Some(place) => log::error!("internal error at {}:{}: {message}", place.file(), place.line()),
                 None => log::error!("internal error: {message}"),

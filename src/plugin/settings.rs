@@ -33,6 +33,8 @@ pub struct Settings {
     pub uberkernel: bool,
     /// `GGML_ET_PERF`.
     pub perf: bool,
+    /// `GGML_ET_EXPLAIN`.
+    pub explain: bool,
     /// `GGML_ET_OPFILTER`.
     pub filter: Option<Regex>,
 }
@@ -82,6 +84,7 @@ impl Settings {
             kernels: env.value("GGML_ET_KERNELS_PATH").map(PathBuf::from),
             uberkernel: env.switch("GGML_ET_UBERKERNEL", true)?,
             perf: env.switch("GGML_ET_PERF", false)?,
+            explain: env.switch("GGML_ET_EXPLAIN", false)?,
             filter,
         })
     }
@@ -148,7 +151,13 @@ mod tests {
         let settings = read(&[]).unwrap();
         assert_eq!(settings.choice, Choice::Auto);
         assert_eq!(settings.emulator, Config::default());
-        assert!(settings.uberkernel && !settings.perf && settings.filter.is_none() && settings.shires.is_none());
+        assert!(
+            settings.uberkernel
+                && !settings.perf
+                && !settings.explain
+                && settings.filter.is_none()
+                && settings.shires.is_none()
+        );
         assert_eq!(read(&[("GGML_ET_DEVICE", "")]).unwrap().choice, Choice::Auto);
     }
 

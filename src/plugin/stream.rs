@@ -62,7 +62,8 @@ impl Backend for EtStream {
         let wanted = graph.iter().map(|tensor| tensor.read()).filter(|tensor| tensor.compute);
         let lists = match lists(wanted.map(|tensor| list::node(&tensor)), self.limit, ops::lower) {
             Ok(lists) => lists,
-            Err((node, refusal)) => {
+            Err(refused) => {
+                let (node, refusal) = *refused;
                 log::error!("{} '{}' can't be computed on ET0: {refusal}", node.label(), node.name);
                 return false;
             }
