@@ -69,6 +69,8 @@ impl Image {
             return Err(ImageError::NotRiscv);
         }
         let headers = header.program_headers(endian, data).map_err(|_| ImageError::Damaged)?;
+        // Linkers put this table at the end: a file that was cut short may have all its segments and not this.
+        header.section_headers(endian, data).map_err(|_| ImageError::Damaged)?;
         let mut image = Image { segments: Vec::new(), entry: header.e_entry(endian), build_id: None };
         for header in headers {
             if header.p_type(endian) == PT_LOAD {

@@ -10,6 +10,7 @@ use ggml_abi::face::{Device, Registry};
 use settings::Settings;
 use std::ffi::{c_void, CStr};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 struct EtRegistry {
     devices: Vec<Box<dyn Device>>,
@@ -54,6 +55,9 @@ fn devices() -> Vec<Box<dyn Device>> {
         Ok(None) => Vec::new(),
         Err(reason) => {
             ::log::error!("no device: {reason}");
+            // llama.cpp logs from a thread of its own, and a host that was told to use ET0 exits now, often before that
+            // thread has written the line.
+            std::thread::sleep(Duration::from_millis(200));
             Vec::new()
         }
     }

@@ -45,6 +45,6 @@ class Failures(HostTest):
         self.assertRegex(run.output, r"et-kernels\.elf.*embedded")
 
     def test_model_larger_than_memory(self):
-        run = self.generate({"GGML_ET_EMU_MEMORY": "64M"})
+        run = self.generate({"GGML_ET_EMU_MEMORY": "128M"})
         self.assertNotEqual(run.code, 0)
         self.assertRefused(run, "memory")
