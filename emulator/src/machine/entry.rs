@@ -1,5 +1,6 @@
 //! What a kernel finds when it enters (ISA sheet 7.2), and where in firmware's memory it lies.
 
+use super::config::Config;
 use super::launch::{Launch, LaunchError};
 use crate::hart::Hart;
 use crate::memory::{Memory, OPEN_BASE};
@@ -15,6 +16,11 @@ const FREQUENCY_MHZ: u32 = 650;
 /// The stacks grow down from here, one per hart number.
 const STACKS: u64 = 0x80_0580_0000;
 const STACK_STRIDE: u64 = 4096 + 64;
+
+// The last hart's stack ends above the arguments.
+const _: () = assert!(
+    STACKS - Config::MAX_SHIRES as u64 * 64 * STACK_STRIDE - 32 >= OPEN_BASE + ARGUMENTS + Launch::MAX_ARGS as u64
+);
 
 /// The registers that a launch sets, besides the stack pointer.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ pub const HOST_BASE: u64 = 0x80_0580_1000;
 
 /// Start of the DRAM that kernels may touch. Firmware owns what lies below [`HOST_BASE`]; of it only the hart stacks and
 /// the launch's argument and environment blocks, which are placed in this last piece, are a kernel's business.
-pub const OPEN_BASE: u64 = 0x80_0558_0000;
+pub const OPEN_BASE: u64 = 0x80_04F8_0000;
 
 /// The L2 scratchpad of one shire at the reset split of its cache.
 pub const SCRATCHPAD_BYTES: u64 = 0x28_0000;
