@@ -170,14 +170,18 @@ pub(super) fn execute<P: Platform, const FLAGS: bool>(
         Op::Lb => core.scalar_load(s, |bytes| i8::from_le_bytes(bytes) as u64),
         Op::Lh => core.scalar_load(s, |bytes| i16::from_le_bytes(bytes) as u64),
         Op::Lw => core.scalar_load(s, |bytes| i32::from_le_bytes(bytes) as u64),
-        Op::Ld => core.scalar_load(s, |bytes| u64::from_le_bytes(bytes) as u64),
+        Op::Ld => core.scalar_load(s, u64::from_le_bytes),
         Op::Lbu => core.scalar_load(s, |bytes| u8::from_le_bytes(bytes) as u64),
         Op::Lhu => core.scalar_load(s, |bytes| u16::from_le_bytes(bytes) as u64),
         Op::Lwu => core.scalar_load(s, |bytes| u32::from_le_bytes(bytes) as u64),
         Op::Sb => core.store(Level::L1, core.offset(s), (core.x(s.rs2) as u8).to_le_bytes()),
         Op::Sh => core.store(Level::L1, core.offset(s), (core.x(s.rs2) as u16).to_le_bytes()),
         Op::Sw => core.store(Level::L1, core.offset(s), (core.x(s.rs2) as u32).to_le_bytes()),
-        Op::Sd => core.store(Level::L1, core.offset(s), core.x(s.rs2).to_le_bytes()),
+        Op::Sd => {
+            // A credit, which is a store of this kind, carries the clock.
+            at.count(core.hart);
+            core.store(Level::L1, core.offset(s), core.x(s.rs2).to_le_bytes())
+        }
         Op::Sbl => core.store(Level::L2, core.x(s.rs1), (core.x(s.rs2) as u8).to_le_bytes()),
         Op::Sbg => core.store(Level::L3, core.x(s.rs1), (core.x(s.rs2) as u8).to_le_bytes()),
         Op::Shl => core.store(Level::L2, core.x(s.rs1), (core.x(s.rs2) as u16).to_le_bytes()),

@@ -236,9 +236,9 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
     }
 }
 
-/// Access fault unless `addr` is a multiple of `size`.
+/// Access fault unless `addr` is a multiple of `size`, a power of two.
 fn aligned(addr: u64, size: u64, cause: Cause) -> Result<(), Trap> {
-    if addr % size == 0 {
+    if addr & (size - 1) == 0 {
         Ok(())
     } else {
         Err(Trap { cause, tval: addr })

@@ -57,9 +57,9 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
         if mask == 0xFF {
             *target = Vector(lanes);
         } else {
-            for e in 0..8 {
+            for (e, (old, new)) in target.0.iter_mut().zip(lanes).enumerate() {
                 if mask >> e & 1 != 0 {
-                    target.0[e] = lanes[e];
+                    *old = new;
                 }
             }
         }
@@ -230,7 +230,7 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
     #[inline(always)]
     pub(super) fn pack_halves(&mut self, s: &Slot) -> Done {
         let a = self.f(s.rs1);
-        self.write(s.rd, std::array::from_fn(|e| a[2 * e & 7] & 0xFFFF | a[(2 * e + 1) & 7] << 16))
+        self.write(s.rd, std::array::from_fn(|e| a[(2 * e) & 7] & 0xFFFF | a[(2 * e + 1) & 7] << 16))
     }
 }
 

@@ -303,3 +303,6 @@ pub fn mul(a: u32, b: u32, rm: Rounding, flags: &mut Flags) -> u32 {
     // A zero addend of the product's sign keeps the product, and its sign if it is zero.
     fma(a, b, (a ^ b) & SIGN, rm, flags)
 }
+
+#[cfg(test)]
+mod tests;

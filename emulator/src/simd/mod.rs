@@ -302,3 +302,6 @@ pub(crate) fn fraction(a: Lanes) -> Lanes {
         unless_nan(a, r | a & SIGN)
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,15 +37,24 @@ fn bytes(text: &str) -> Vec<u8> {
 }
 
 /// Flat memory and a tensor unit that only knows which operations exist.
-struct Flat {
-    memory: HashMap<u64, u8>,
-    code: HashMap<u64, u8>,
+#[derive(Default)]
+pub struct Flat {
+    pub memory: HashMap<u64, u8>,
+    pub code: HashMap<u64, u8>,
+    /// No credit is available, and no tensor operation ends.
+    pub stuck: bool,
 }
 
 /// 16 GiB of DRAM, in bytes from where kernels may touch it.
 const DRAM: u64 = 16 << 30;
 
 impl Flat {
+    /// Places instruction words.
+    pub fn place(&mut self, addr: u64, words: &[u32]) {
+        let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+        self.code.extend(bytes.enumerate().map(|(i, byte)| (addr + i as u64, byte)));
+    }
+
     /// Whether an access of `size` bytes is allowed.
     fn allows(&self, addr: u64, size: u64, level: Level) -> bool {
         let at = |addr| classify(DRAM, 2, 0, addr);
@@ -143,16 +152,19 @@ impl Platform for Flat {
         if csr == 0x801 && !matches!(value >> 1 & 7, 0 | 1 | 3) {
             return Err(Trap { cause: Cause::IllegalInstruction, tval: 0 });
         }
+        if csr == 0x821 && self.stuck {
+            return Ok(Outcome::Block);
+        }
         Ok(Outcome::Done(0))
     }
 
-    fn csr_read(&mut self, _: &mut Hart, _: u16) -> Result<Outcome, Trap> {
-        Ok(Outcome::Done(0))
+    fn csr_read(&mut self, hart: &mut Hart, csr: u16) -> Result<Outcome, Trap> {
+        Ok(Outcome::Done(if csr == 0xC03 { hart.clock } else { 0 }))
     }
 
     fn settle(&mut self, hart: &mut Hart) -> bool {
-        hart.vpu_busy = false;
-        true
+        hart.vpu_busy = self.stuck;
+        !self.stuck
     }
 }
 
@@ -246,7 +258,7 @@ pub fn check(record: &Value, mode: Mode) -> Result<(), String> {
     hart.pc = pc;
     let length = word.len() as u64 / 2;
     let code = (0..length).map(|i| (pc + i, (number(word) >> (8 * i)) as u8)).collect();
-    let mut platform = Flat { memory: memory(input), code };
+    let mut platform = Flat { memory: memory(input), code, stuck: false };
 
     // A word that is placed as data must not be touched, so expectations start from the input.
     let mut expected = hart.clone();

@@ -1,0 +1,141 @@
+//! The executor: recorded single instructions, bit for bit, and the behaviour of the loop around them. One test program,
+//! since each compiles the whole executor for its platform.
+
+mod common;
+
+use common::{run_file, Flat};
+use et_emulator::code::Code;
+use et_emulator::exec::{code_reads_flags, run, Stop};
+use et_emulator::hart::Hart;
+use et_isa::{encode, Op, Operands};
+
+#[test]
+fn scalar() {
+    run_file("scalar.jsonl.xz", |_| 0);
+}
+
+#[test]
+fn vector() {
+    run_file("vector.jsonl.xz", |_| 0);
+}
+
+#[test]
+fn traps() {
+    run_file("trap.jsonl.xz", |_| 0);
+}
+
+/// The recorded values come from interpolated tables; ours are rounded correctly, and may differ by what the tables'
+/// error allows. Special values are exact.
+#[test]
+fn transcendental() {
+    run_file("trans.jsonl.xz", |op| if op == "flog.ps" { 3 } else { 2 });
+}
+
+const CODE: u64 = 0x80_0700_0000;
+
+fn insn(op: Op, operands: Operands) -> u32 {
+    encode(op, &operands).expect("operands in range")
+}
+
+fn addi(rd: u8, rs1: u8, imm: i32) -> u32 {
+    insn(Op::Addi, Operands { rd, rs1, imm, ..Default::default() })
+}
+
+fn csr(op: Op, rd: u8, csr: u16, rs1: u8) -> u32 {
+    insn(op, Operands { rd, csr, rs1, ..Default::default() })
+}
+
+const ECALL: u32 = 0x73;
+
+/// A hart at `pc` with `words` there.
+fn start(pc: u64, words: &[u32]) -> (Hart, Code, Flat) {
+    let mut platform = Flat::default();
+    platform.place(pc, words);
+    let mut hart = Hart::at_entry(0);
+    hart.pc = pc;
+    (hart, Code::new(false), platform)
+}
+
+#[test]
+fn budget_and_counters() {
+    let (mut hart, mut code, mut platform) = start(CODE, &[addi(5, 5, 1), addi(5, 5, 1), addi(0, 0, 0), ECALL]);
+    assert_eq!(run(&mut hart, &mut code, &mut platform, 2), Stop::Budget);
+    assert_eq!((hart.x[5], hart.pc, hart.retired), (2, CODE + 8, 2));
+    assert_eq!(run(&mut hart, &mut code, &mut platform, 100), Stop::Ecall);
+    // The call itself has not retired, and x0 stays 0.
+    assert_eq!((hart.x[0], hart.pc, hart.retired, hart.clock), (0, CODE + 12, 3, 3));
+    assert_eq!(run(&mut hart, &mut code, &mut platform, 0), Stop::Budget);
+}
+
+#[test]
+fn code_crosses_pages() {
+    // The first instruction lies across the boundary; the branch goes back over it.
+    let back = insn(Op::Bne, Operands { rs1: 5, rs2: 6, imm: -4, ..Default::default() });
+    let (mut hart, mut code, mut platform) = start(CODE + 4094, &[addi(5, 5, 1), back, ECALL]);
+    hart.x[6] = 3;
+    assert_eq!(run(&mut hart, &mut code, &mut platform, 100), Stop::Ecall);
+    assert_eq!((hart.x[5], hart.retired, hart.pc), (3, 6, CODE + 4094 + 8));
+}
+
+#[test]
+fn a_blocked_instruction_runs_later() {
+    let (mut hart, mut code, mut platform) = start(CODE, &[addi(5, 0, 7), csr(Op::Csrrwi, 5, 0x821, 0), ECALL]);
+    platform.stuck = true;
+    for _ in 0..2 {
+        assert_eq!(run(&mut hart, &mut code, &mut platform, 100), Stop::Blocked);
+        assert_eq!((hart.x[5], hart.pc, hart.retired), (7, CODE + 4, 1));
+    }
+    platform.stuck = false;
+    assert_eq!(run(&mut hart, &mut code, &mut platform, 100), Stop::Ecall);
+    assert_eq!((hart.x[5], hart.retired), (0, 2));
+}
+
+#[test]
+fn vector_instructions_wait_for_the_vector_unit() {
+    let add = insn(Op::FaddPs, Operands::default());
+    let (mut hart, mut code, mut platform) = start(CODE, &[addi(5, 0, 7), add, ECALL]);
+    (hart.vpu_busy, platform.stuck) = (true, true);
+    assert_eq!(run(&mut hart, &mut code, &mut platform, 100), Stop::Blocked);
+    assert_eq!((hart.x[5], hart.pc), (7, CODE + 4));
+    platform.stuck = false;
+    assert_eq!(run(&mut hart, &mut code, &mut platform, 100), Stop::Ecall);
+    assert!(!hart.vpu_busy);
+}
+
+#[test]
+fn the_platform_sees_an_exact_clock() {
+    let read = csr(Op::Csrrs, 5, 0xC03, 0);
+    let (mut hart, mut code, mut platform) = start(CODE, &[addi(6, 0, 0), addi(6, 0, 0), read, read, ECALL]);
+    assert_eq!(run(&mut hart, &mut code, &mut platform, 3), Stop::Budget);
+    assert_eq!(hart.x[5], 2);
+    assert_eq!(run(&mut hart, &mut code, &mut platform, 100), Stop::Ecall);
+    assert_eq!(hart.x[5], 3);
+}
+
+#[test]
+fn new_code_is_seen_after_invalidation() {
+    let (mut hart, mut code, mut platform) = start(CODE, &[addi(5, 0, 1), ECALL]);
+    let result = |hart: &mut Hart, code: &mut Code, platform: &mut Flat| {
+        hart.pc = CODE;
+        assert_eq!(run(hart, code, platform, 100), Stop::Ecall);
+        hart.x[5]
+    };
+    assert_eq!(result(&mut hart, &mut code, &mut platform), 1);
+    platform.place(CODE, &[addi(5, 0, 2)]);
+    code.invalidate(CODE + 8192, 4);
+    assert_eq!(result(&mut hart, &mut code, &mut platform), 1, "another page");
+    code.invalidate(CODE, 4);
+    assert_eq!(result(&mut hart, &mut code, &mut platform), 2);
+}
+
+#[test]
+fn readers_of_flags_are_found() {
+    let found = |words: &[u32]| {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        code_reads_flags(&bytes)
+    };
+    assert!(found(&[addi(5, 0, 1), csr(Op::Csrrs, 5, 0x003, 0)]));
+    assert!(found(&[csr(Op::Csrrwi, 5, 0x001, 0)]));
+    // Rounding mode only, and writes whose old value is dropped.
+    assert!(!found(&[csr(Op::Csrrs, 5, 0x002, 0), csr(Op::Csrrw, 0, 0x003, 5), csr(Op::Csrrw, 5, 0x830, 0)]));
+}
