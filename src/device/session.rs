@@ -164,33 +164,38 @@ impl Session {
         self.driver.write(desk.commands, &bytes)?;
         self.driver.fill(desk.status, size_of::<et_status>() as u64, 0)?;
         self.driver.fill(desk.barrier, ET_LINE.into(), 0)?;
+        self.driver.fill(desk.timestamps, (commands.len() as u64 + 1) * 8, 0)?;
         let arguments = et_launch {
             commands: desk.commands,
             count: commands.len() as u64,
             status: desk.status,
             barrier: desk.barrier,
-            timestamps: if timed { desk.timestamps } else { 0 },
+            timestamps: desk.timestamps,
             ..Default::default()
         };
-        self.driver.launch(&Launch {
+        let launched = self.driver.launch(&Launch {
             entry: self.entry,
             args: command::bytes(&arguments),
             shires: self.shires,
             deadline: DEADLINE,
             exact_flags: self.exact_flags,
             lines: &self.lines,
-        })?;
-        let status = self.read_words::<2>(desk.status)?;
-        let (failed, code) = (status[0] as u32, (status[0] >> 32) as u32);
+        });
+        if let Err(error) = launched {
+            let passed = self.stamps(desk, commands.len())?.iter().take_while(|&&stamp| stamp != 0).count();
+            return Err(Failure::Device { index: passed.checked_sub(1), error });
+        }
+        let mut status = [0; 8];
+        self.driver.read(desk.status, &mut status)?;
+        let status = u64::from_le_bytes(status);
+        let (failed, code) = (status as u32, (status >> 32) as u32);
         if failed != 0 {
             return Err(Failure::Kernel { index: failed as usize - 1, code });
         }
         if !timed {
             return Ok(Vec::new());
         }
-        let mut stamps = vec![0; (commands.len() + 1) * 8];
-        self.driver.read(desk.timestamps, &mut stamps)?;
-        let stamps: Vec<u64> = stamps.chunks_exact(8).map(word).collect();
+        let stamps = self.stamps(desk, commands.len())?;
         let origin = desk.elapsed.wrapping_sub(stamps[0]);
         let spans: Vec<Span> = stamps
             .windows(2)
@@ -213,11 +218,11 @@ impl Session {
         Ok(())
     }
 
-    fn read_words<const N: usize>(&self, addr: u64) -> Result<[u64; N]> {
-        let mut bytes = vec![0; N * 8];
-        self.driver.read(addr, &mut bytes)?;
-        let mut words = bytes.chunks_exact(8).map(word);
-        Ok(std::array::from_fn(|_| words.next().unwrap_or_default()))
+    /// Cycle counts at the start and after each of `count` commands; 0 for what was not reached.
+    fn stamps(&self, desk: &Desk, count: usize) -> Result<Vec<u64>> {
+        let mut bytes = vec![0; (count + 1) * 8];
+        self.driver.read(desk.timestamps, &mut bytes)?;
+        Ok(bytes.chunks_exact(8).map(word).collect())
     }
 }
 
@@ -236,12 +241,17 @@ pub enum Failure {
         code: u32,
     },
     /// The launch itself failed.
-    Device(anyhow::Error),
+    Device {
+        /// The command that the first hart was in, if it got that far; other harts may have been in the next one.
+        index: Option<usize>,
+        /// What happened, in one line.
+        error: anyhow::Error,
+    },
 }
 
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Failure {
-        Failure::Device(error)
+        Failure::Device { index: None, error }
     }
 }
 
@@ -311,8 +321,9 @@ mod tests {
     #[test]
     fn a_launch_finds_its_list_and_a_clean_desk() {
         let session = Fake::session(|fake, arguments| {
-            let [commands, count, status, barrier, timestamps, ..] = *arguments else { panic!("{arguments:?}") };
-            assert_eq!((count, timestamps), (2, 0));
+            let &[commands, count, status, barrier, timestamps, ..] = arguments else { panic!("{arguments:?}") };
+            assert_eq!(count, 2);
+            assert_eq!([0, 8, 16].map(|at| fake.word(timestamps + at)), [0; 3]);
             assert_eq!((fake.word(commands) as u32, fake.word(commands + 512) as u32), (7, 8));
             assert_eq!((fake.word(status), fake.word(barrier)), (0, 0));
             assert_eq!(fake.word(commands + 16), 0, "no workspace was asked for");
@@ -332,8 +343,13 @@ mod tests {
         });
         let mut list = [et_command::default(); 3];
         assert!(matches!(session.run(&mut list, 0, false), Err(Failure::Kernel { index: 1, code: 5 })));
-        let session = Fake::session(|_, _| bail!("hart 3 hit something"));
-        assert!(matches!(session.run(&mut list, 0, false), Err(Failure::Device(_))));
+        let session = Fake::session(|fake, arguments| {
+            fake.put(arguments[4], &[10, 20]);
+            bail!("hart 3 hit something")
+        });
+        assert!(matches!(session.run(&mut list, 0, false), Err(Failure::Device { index: Some(1), .. })));
+        let session = Fake::session(|_, _| bail!("nobody started"));
+        assert!(matches!(session.run(&mut list, 0, false), Err(Failure::Device { index: None, .. })));
     }
 
     #[test]

@@ -32,24 +32,30 @@ impl EtStream {
                 Ok(())
             }
             Err(Failure::Kernel { index, code }) => Err(match list.origins.get(index) {
-                Some((node, kernel)) => {
-                    format!("kernel {kernel} failed with code {code} on {} '{}'", node.label(), node.name)
-                }
+                Some((node, kernel)) => format!("{} failed: its kernel {kernel} returned code {code}", describe(node)),
                 None => format!("command {index} failed with code {code}"),
             }),
-            Err(Failure::Device(error)) => Err(format!("a launch of {} failed: {error:#}", describe(list))),
+            Err(Failure::Device { index, error }) => {
+                let count = list.origins.len();
+                let place = match index.and_then(|index| Some((index, list.origins.get(index)?))) {
+                    Some((0, (node, _))) if count == 1 => describe(node),
+                    Some((index, (node, _))) => {
+                        format!(
+                            "a launch of {count} operations, at or just after number {}, {}",
+                            index + 1,
+                            describe(node)
+                        )
+                    }
+                    None => format!("a launch of {count} operations"),
+                };
+                Err(format!("{place}, failed: {error:#}"))
+            }
         }
     }
 }
 
-/// What a launch was for: its only operation, or its first and last.
-fn describe(list: &List) -> String {
-    let name = |(node, _): &(Node, &str)| format!("{} '{}'", node.label(), node.name);
-    match list.origins.as_slice() {
-        [] => "nothing".to_owned(),
-        [only] => name(only),
-        [first, .., last] => format!("{} operations ({} to {})", list.origins.len(), name(first), name(last)),
-    }
+fn describe(node: &Node) -> String {
+    format!("{} '{}'", node.label(), node.name)
 }
 
 impl Backend for EtStream {
@@ -64,7 +70,7 @@ impl Backend for EtStream {
             Ok(lists) => lists,
             Err(refused) => {
                 let (node, refusal) = *refused;
-                log::error!("{} '{}' can't be computed on ET0: {refusal}", node.label(), node.name);
+                log::error!("{} can't be computed on ET0: {refusal}", describe(&node));
                 return false;
             }
         };
