@@ -28,7 +28,8 @@ class Generation(HostTest):
             with self.subTest(form=form):
                 run = self.text(form=form, tokens=3)
                 self.assertOnDevice(run)
-                self.assertIn("Paris", run.stdout)
+                # Made from Q4_1, Q4_0 has lost the capital, on the CPU too.
+                self.assertRegex(run.stdout, PROMPT + (r" \w+" if form == "q4_0" else r".*Paris"))
 
     def test_cache_types(self):
         types = [("q8_0", "q4_0")]
@@ -40,7 +41,7 @@ class Generation(HostTest):
                 self.assertIn("Paris", run.stdout)
 
     def test_without_memory_mapping(self):
-        run = self.text(args=["--no-mmap"], tokens=3)
+        run = self.text(args=["-lm", "none"], tokens=3)
         self.assertIn("Paris", run.stdout)
 
     def test_some_layers(self):
