@@ -113,7 +113,7 @@ pub struct Tensor<'a> {
     pub addr: u64,
     /// Name, possibly empty.
     pub name: &'a CStr,
-    /// It is a view of another tensor.
+    /// It is a view of a part of another tensor.
     pub view: bool,
     /// It (or what it is a view of) has been given a place in a buffer of the device that is asked.
     pub placed: bool,

@@ -359,26 +359,46 @@ static void copy_bytes(const struct et_transfer *t, uint64_t dst, uint64_t src, 
         copy_global(dst, src, bytes);
 }
 
-// The lines of a run of the source, once in a row: rows that adjoin share lines.
+// Evicts the lines of `items` addresses `step` bytes apart, a multiple of a line.
+static void evict_strided(uint64_t addr, uint64_t items, uint64_t step)
+{
+    register uint64_t stride __asm__("x31") = step;
+    addr &= ~63ull;
+    while (items) {
+        uint64_t n = items < 16 ? items : 16;
+        __asm__ volatile("csrw evict_va, %0" ::"r"(2ull << 58 | addr | (n - 1)), "r"(stride) : "memory");
+        addr += n * step;
+        items -= n;
+    }
+}
+
+// The lines of a run of the source. A run that adjoins the last one, or lies in the same lines a few columns on, has
+// them fresh already.
 static void refresh(struct et_transfer *t, uint64_t src, uint64_t items)
 {
     const struct et_side *side = &t->src;
-    if (side->step > ET_LINE && !side->dense) {
-        for (uint64_t i = 0; i < items; ++i)
-            et_evict(src + i * side->step, side->item, 2);
-        et_wait_cache();
-        return;
-    }
     uint64_t begin = src, end = src + (items - 1) * side->step + side->item;
-    if (begin >= t->fresh && begin < t->fresh_end)
-        begin = t->fresh_end;
-    else
-        t->fresh = src & ~63ull;
-    if (begin >= end)
-        return;
-    et_evict(begin, end - begin, 2);
+    bool scattered = side->step >= ET_LINE && !side->dense;
+    if (scattered && side->step % ET_LINE == 0 && side->item <= 8) {
+        if (begin >> 6 == t->fresh >> 6 && (end - 1) >> 6 == (t->fresh_end - 1) >> 6)
+            return;
+        evict_strided(begin, items, side->step);
+        t->fresh = begin;
+        t->fresh_end = end;
+    } else if (scattered) {
+        for (uint64_t i = 0; i < items; ++i)
+            et_evict(begin + i * side->step, side->item, 2);
+    } else {
+        if (begin >= t->fresh && begin < t->fresh_end)
+            begin = t->fresh_end;
+        else
+            t->fresh = begin & ~63ull;
+        if (begin >= end)
+            return;
+        et_evict(begin, end - begin, 2);
+        t->fresh_end = (end + 63) & ~63ull;
+    }
     et_wait_cache();
-    t->fresh_end = (end + 63) & ~63ull;
 }
 
 // Through registers, straight into dst.

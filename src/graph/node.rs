@@ -15,7 +15,7 @@ pub struct Operand {
     pub ne: [i64; 4],
     /// Bytes between neighbours per dimension.
     pub nb: [u64; 4],
-    /// The tensor is a view of another: bytes around it, in the same cache lines, may belong to somebody else.
+    /// The tensor is a view of a part of another: bytes around it, in the same cache lines, may belong to somebody else.
     pub view: bool,
 }
 

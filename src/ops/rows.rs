@@ -50,9 +50,8 @@ fn get_rows(node: &Node) -> Result<Command, Refusal> {
 fn set_rows(node: &Node) -> Result<Command, Refusal> {
     let (src, rows) = (source(node, 0)?, source(node, 1)?);
     require(matches!(rows.ty, Type::I32 | Type::I64), || format!("indices have type {}", rows.ty))?;
-    require(convertible(src.ty) && convertible(node.dst.ty), || {
-        format!("no conversion from {} to {}", src.ty, node.dst.ty)
-    })?;
+    let known = matches!(src.ty, Type::F32 | Type::F16) && convertible(node.dst.ty) && node.dst.ty != Type::I32;
+    require(known, || format!("no conversion from {} to {}", src.ty, node.dst.ty))?;
     lanes_fit(src)?;
     lanes_fit(&node.dst)?;
     let mut command = Command::new(ET_KERNEL_SET_ROWS, typed_name!("set_rows_", node.dst.ty), &node.dst, &[src, rows])?;

@@ -112,11 +112,17 @@ pub(super) unsafe fn read_tensor(raw: *const c_void, host: &'static Host) -> Ten
             compute: tensor.flags as u32 & sys::GGML_TENSOR_FLAG_COMPUTE != 0,
             addr: tensor.data as u64,
             name: CStr::from_bytes_until_nul(&*(&raw const tensor.name).cast::<[u8; 64]>()).unwrap_or_default(),
-            view: !tensor.view_src.is_null(),
+            view: !tensor.view_src.is_null() && !covers(tensor, owner),
             placed: is_ours(owner.buffer, host),
             src,
         }
     }
+}
+
+/// Whether a view shows all of its owner, as the results of CPY and of operations in place do.
+fn covers(view: &sys::ggml_tensor, owner: &sys::ggml_tensor) -> bool {
+    let elements = |tensor: &sys::ggml_tensor| tensor.ne.iter().try_fold(1i64, |n, &ne| n.checked_mul(ne));
+    view.view_offs == 0 && view.type_ == owner.type_ && elements(view) == elements(owner)
 }
 
 /// Whether a buffer, possibly null, belongs to a device of this plugin.
