@@ -152,7 +152,7 @@ struct et_flash_attn_params {
 };
 
 // MUL_MAT_VEC of quantised weights: ceil(ne[0] / 2048) times the columns that share a matrix of src[0] is at most this.
-#define ET_INT8_SLICES 176u
+#define ET_INT8_SLICES 152u
 
 // What one kernel call needs. dst and src[i] are whole lines, so that a hart fetches only the operands it uses.
 struct et_command {

@@ -21,7 +21,7 @@
 #define SUMS 272u
 
 #define PASS_COLUMNS 4u // columns whose sums stay in registers together
-#define CHUNK_BLOCKS 16u
+#define CHUNK_BLOCKS 32u // of a row that are copied at once
 #define CHUNK_LINES (CHUNK_BLOCKS / 2)
 #define STRIP_PITCH (CHUNK_LINES * ET_LINE)
 
@@ -58,6 +58,8 @@ struct column {
 static struct column find_column(const struct problem *p, uint32_t matrix, uint32_t index)
 {
     uint32_t i3 = matrix / p->w->ne[2], i2 = matrix - i3 * p->w->ne[2];
+    if (p->columns == 1)
+        return (struct column){et_row(p->x, 0, i2, i3), et_row(p->dst, 0, i2, i3)};
     uint32_t plane = index / p->x->ne[1], i1 = index - plane * p->x->ne[1];
     i2 = i2 * p->ratio2 + plane % p->ratio2;
     i3 = i3 * p->ratio3 + plane / p->ratio2;
@@ -206,158 +208,128 @@ static void make_slices(const struct problem *p, uint32_t begin, uint32_t end)
     }
 }
 
-// Copies the quants of up to 16 blocks of one row to whole lines.
-static void copy_q8_0(uint64_t src, uint64_t out, uint32_t blocks)
-{
-    src += 2;
-    if (blocks == CHUNK_BLOCKS) {
-        V_LOAD("f0", src, 0);
-        V_LOAD("f1", src, 34);
-        V_LOAD("f2", src, 68);
-        V_LOAD("f3", src, 102);
-        V_LOAD("f4", src, 136);
-        V_LOAD("f5", src, 170);
-        V_LOAD("f6", src, 204);
-        V_LOAD("f7", src, 238);
-        V_LOAD("f8", src, 272);
-        V_LOAD("f9", src, 306);
-        V_LOAD("f10", src, 340);
-        V_LOAD("f11", src, 374);
-        V_LOAD("f12", src, 408);
-        V_LOAD("f13", src, 442);
-        V_LOAD("f14", src, 476);
-        V_LOAD("f15", src, 510);
-        t_store_c(out, CHUNK_LINES, ET_LINE);
-        return;
-    }
-    for (; blocks > 1; blocks -= 2, src += 68, out += ET_LINE) {
-        V_LOAD("f0", src, 0);
-        V_LOAD("f1", src, 34);
-        t_store_c(out, 1, ET_LINE);
-    }
-    if (blocks) {
-        V_LOAD("f0", src, 0);
-        t_store_c(out, 1, ET_LINE);
-    }
-}
+// Copying a row: pairs of blocks become lines of two registers each; the tensor unit stores up to 8 lines at once, around
+// the caches, where its loads find them. Per type: first blocks of the pairs, second blocks, what makes a line of them.
+#define PAIRS_1(do) do(0, "f0", "f1")
+#define PAIRS_2(do) PAIRS_1(do) do(1, "f2", "f3")
+#define PAIRS_4(do) PAIRS_2(do) do(2, "f4", "f5") do(3, "f6", "f7")
+#define PAIRS_8(do) PAIRS_4(do) do(4, "f8", "f9") do(5, "f10", "f11") do(6, "f12", "f13") do(7, "f14", "f15")
 
-// The same for blocks of 16 bytes of nibbles, `step` bytes apart: a line is the low nibbles of two blocks side by side, then
-// the high ones. Q4_0: 16 * (nibble - 8), of which f16 flips the sign bits; f17 is 0xF0F0F0F0. Q4_1: the nibble; f17 is
-// 0x0F0F0F0F.
-#define SPLIT_Q4_0(low, high)                \
+#define MASK_Q8_0(lanes)
+#define FIRST_Q8_0(i, low, high) V_LOAD(low, src, 68 * i);
+#define SECOND_Q8_0(i, low, high) V_LOAD(high, src, 68 * i + 34);
+#define LINE_Q8_0(i, low, high)
+
+// 16 bytes of nibbles in lanes 0-3 and 16 in lanes 4-7; a line is the low nibbles, then the high ones. Q4_0 as
+// 16 * (nibble - 8): f16 flips the sign bits and f17 is 0xF0F0F0F0. Q4_1 as the nibble: f17 is 0x0F0F0F0F.
+#define MASK_Q4_0(lanes) __asm__ volatile("mov.m.x m0, x0, " #lanes);
+#define FIRST_Q4_0(i, low, high) V_LOAD(high, src, 36 * i);
+#define SECOND_Q4_0(i, low, high) V_LOAD(high, src, 36 * i + 18 - 16);
+#define LINE_Q4_0(i, low, high)              \
     V("fxor.pi " high ", " high ", f16");    \
     V("fslli.pi " low ", " high ", 4");      \
     V("fand.pi " high ", " high ", f17");    \
-    V("fand.pi " low ", " low ", f17")
-#define SPLIT_Q4_1(low, high)                \
+    V("fand.pi " low ", " low ", f17");
+#define MASK_Q4_1(lanes) MASK_Q4_0(lanes)
+#define FIRST_Q4_1(i, low, high) V_LOAD(high, src, 40 * i);
+#define SECOND_Q4_1(i, low, high) V_LOAD(high, src, 40 * i + 20 - 16);
+#define LINE_Q4_1(i, low, high)              \
     V("fand.pi " low ", " high ", f17");     \
     V("fsrli.pi " high ", " high ", 4");     \
-    V("fand.pi " high ", " high ", f17")
-#define COPY_NIBBLES(name, step, split)                             \
-    static void name(uint64_t src, uint64_t out, uint32_t blocks)   \
-    {                                                               \
-        src += step - 16;                                           \
-        if (blocks == CHUNK_BLOCKS) {                               \
-            __asm__ volatile("mov.m.x m0, x0, 0x0f");               \
-            V_LOAD("f1", src, 0);                                   \
-            V_LOAD("f3", src, 2 * step);                            \
-            V_LOAD("f5", src, 4 * step);                            \
-            V_LOAD("f7", src, 6 * step);                            \
-            V_LOAD("f9", src, 8 * step);                            \
-            V_LOAD("f11", src, 10 * step);                          \
-            V_LOAD("f13", src, 12 * step);                          \
-            V_LOAD("f15", src, 14 * step);                          \
-            __asm__ volatile("mov.m.x m0, x0, 0xf0");               \
-            V_LOAD("f1", src, step - 16);                           \
-            V_LOAD("f3", src, 3 * step - 16);                       \
-            V_LOAD("f5", src, 5 * step - 16);                       \
-            V_LOAD("f7", src, 7 * step - 16);                       \
-            V_LOAD("f9", src, 9 * step - 16);                       \
-            V_LOAD("f11", src, 11 * step - 16);                     \
-            V_LOAD("f13", src, 13 * step - 16);                     \
-            V_LOAD("f15", src, 15 * step - 16);                     \
-            v_all_lanes();                                          \
-            split("f0", "f1");                                      \
-            split("f2", "f3");                                      \
-            split("f4", "f5");                                      \
-            split("f6", "f7");                                      \
-            split("f8", "f9");                                      \
-            split("f10", "f11");                                    \
-            split("f12", "f13");                                    \
-            split("f14", "f15");                                    \
-            t_store_c(out, CHUNK_LINES, ET_LINE);                   \
-            return;                                                 \
-        }                                                           \
-        for (; blocks; out += ET_LINE) {                            \
-            __asm__ volatile("mov.m.x m0, x0, 0x0f");               \
-            V_LOAD("f1", src, 0);                                   \
-            if (blocks > 1) {                                       \
-                __asm__ volatile("mov.m.x m0, x0, 0xf0");           \
-                V_LOAD("f1", src, step - 16);                       \
-            }                                                       \
-            v_all_lanes();                                          \
-            split("f0", "f1");                                      \
-            t_store_c(out, 1, ET_LINE);                             \
-            src += 2 * step;                                        \
-            blocks -= blocks > 1 ? 2 : 1;                           \
-        }                                                           \
+    V("fand.pi " high ", " high ", f17");
+
+// The next `lines` lines of each row.
+#define COPY_LINES(lines, type, step)                                                        \
+    do {                                                                                     \
+        uint64_t src = from, to = out;                                                       \
+        for (uint32_t row = 0; row < rows; ++row, src += stride, to += STRIP_PITCH) {        \
+            MASK_##type(0x0f)                                                                \
+            PAIRS_##lines(FIRST_##type)                                                      \
+            MASK_##type(0xf0)                                                                \
+            PAIRS_##lines(SECOND_##type)                                                     \
+            MASK_##type(0xff)                                                                \
+            PAIRS_##lines(LINE_##type)                                                       \
+            t_store_c(to, lines, ET_LINE);                                                   \
+        }                                                                                    \
+        from += 2 * lines * step;                                                            \
+        out += lines * ET_LINE;                                                              \
+    } while (0)
+
+// `blocks` blocks of each of `rows` rows; the first row's first quants are at `from`.
+#define COPY_ROWS(name, type, step)                                                                 \
+    static void name(uint64_t from, uint64_t stride, uint32_t rows, uint32_t blocks, uint64_t out)  \
+    {                                                                                               \
+        for (uint32_t n = blocks; n >= 16; n -= 16)                                                 \
+            COPY_LINES(8, type, step);                                                              \
+        if (blocks & 8)                                                                             \
+            COPY_LINES(4, type, step);                                                              \
+        if (blocks & 4)                                                                             \
+            COPY_LINES(2, type, step);                                                              \
+        if (blocks & 2)                                                                             \
+            COPY_LINES(1, type, step);                                                              \
+        if (blocks & 1) {                                                                           \
+            for (uint64_t src = from; rows; --rows, src += stride, out += STRIP_PITCH) {            \
+                MASK_##type(0x0f)                                                                   \
+                PAIRS_1(FIRST_##type)                                                               \
+                MASK_##type(0xff)                                                                   \
+                PAIRS_1(LINE_##type)                                                                \
+                t_store_c(out, 1, ET_LINE);                                                         \
+            }                                                                                       \
+        }                                                                                           \
     }
-COPY_NIBBLES(copy_q4_0, 18, SPLIT_Q4_0)
-COPY_NIBBLES(copy_q4_1, 20, SPLIT_Q4_1)
+COPY_ROWS(copy_q8_0, Q8_0, 34)
+COPY_ROWS(copy_q4_0, Q4_0, 18)
+COPY_ROWS(copy_q4_1, Q4_1, 20)
 
 // Rows of the strip: `blocks` blocks of each from `src` on.
-static void copy_strip(const struct problem *p, uint64_t src, uint32_t rows, uint32_t blocks, uint64_t out)
+static void copy_strip(const struct problem *p, uint64_t src, uint32_t rows, uint32_t blocks)
 {
-    uint64_t stride = p->w->nb[1];
+    uint64_t stride = p->w->nb[1], out = p->grid->scratch + offsetof(struct scratch, strip);
     if (p->w->flags & ET_REFRESH) {
         for (uint32_t row = 0; row < rows; ++row)
             et_evict(src + row * stride, (uint64_t)blocks * et_block_bytes(p->w->type), 2);
         et_wait_cache();
     }
-    if (p->w->type == ET_Q4_0) {
+    if (p->w->type == ET_Q8_0) {
+        copy_q8_0(src + 2, stride, rows, blocks, out);
+    } else if (p->w->type == ET_Q4_0) {
         V_BCAST_BITS("f16", 0x88888888);
         V_BCAST_BITS("f17", 0xF0F0F0F0);
+        copy_q4_0(src + 2, stride, rows, blocks, out);
     } else {
         V_BCAST_BITS("f17", 0x0F0F0F0F);
-    }
-    for (; rows; --rows, src += stride, out += STRIP_PITCH) {
-        switch (p->w->type) {
-        case ET_Q8_0: copy_q8_0(src, out, blocks); break;
-        case ET_Q4_0: copy_q4_0(src, out, blocks); break;
-        default: copy_q4_1(src, out, blocks); break;
-        }
+        copy_q4_1(src + 4, stride, rows, blocks, out);
     }
     T_WAIT(T_EVENT_STORE);
 }
 
 // A column's products with one line: C's rows are the first block's high and low products and the second's, scaled by the
-// column's factors; d of the two blocks is in f8/f9 and f18/f19. Sums are in lo (rows 0-7) and hi (rows 8-15).
-#define COLUMN(i, lo, hi)                                                                                  \
-    if (columns > i) {                                                                                     \
-        T_WAIT(T_EVENT_LOAD);                                                                              \
-        if (columns > i + 1)                                                                               \
-            t_load(T_ROWS(SLICE_LINES) | T_TO_LINE(LINE_A((i + 1) & 1)) | (slice + (i + 1) * SLICE_BYTES), ET_LINE); \
-        t_fma(multiply + T_FMA_A(LINE_A(i & 1)));                                                          \
-        t_to_f32_times(4, LINE_A(i & 1) + 4);                                                              \
-        V("fadd.ps f0, f0, f2, rne");                                                                      \
-        V("fadd.ps f1, f1, f3, rne");                                                                      \
-        V("fadd.ps f4, f4, f6, rne");                                                                      \
-        V("fadd.ps f5, f5, f7, rne");                                                                      \
-        V("fmadd.ps " lo ", f0, f8, " lo ", rne");                                                         \
-        V("fmadd.ps " hi ", f1, f9, " hi ", rne");                                                         \
-        V("fmadd.ps " lo ", f4, f18, " lo ", rne");                                                        \
-        V("fmadd.ps " hi ", f5, f19, " hi ", rne");                                                        \
-    }
+// column's factors; d of the two blocks is in f8/f9 and f18/f19. Sums are in lo (rows 0-7) and hi (rows 8-15). The next
+// column's slice is on its way meanwhile.
+#define COLUMN(i, lo, hi, next)                        \
+    T_WAIT(T_EVENT_LOAD);                              \
+    next;                                              \
+    t_fma(multiply | T_FMA_A(LINE_A(i & 1)));          \
+    t_to_f32_times(4, LINE_A(i & 1) + 4);              \
+    V("fadd.ps f0, f0, f2, rne");                      \
+    V("fadd.ps f1, f1, f3, rne");                      \
+    V("fadd.ps f4, f4, f6, rne");                      \
+    V("fadd.ps f5, f5, f7, rne");                      \
+    V("fmadd.ps " lo ", f0, f8, " lo ", rne");         \
+    V("fmadd.ps " hi ", f1, f9, " hi ", rne");         \
+    V("fmadd.ps " lo ", f4, f18, " lo ", rne");        \
+    V("fmadd.ps " hi ", f5, f19, " hi ", rne")
+#define LOAD_COLUMN(i) t_load((load_a | T_TO_LINE(8 * (i & 1))) + i * SLICE_BYTES, ET_LINE)
 
 // The same for Q4_1's minima of the two blocks, in f0/f1 and f2/f3: times the sums of the column's blocks.
-#define MINIMA(i, lo, hi)                                              \
-    if (columns > i) {                                                 \
-        V_LOAD_BCAST("f4", slice, i *SLICE_BYTES + SUMS);              \
-        V_LOAD_BCAST("f5", slice, i *SLICE_BYTES + SUMS + 4);          \
-        V("fmadd.ps " lo ", f0, f4, " lo ", rne");                     \
-        V("fmadd.ps " hi ", f1, f4, " hi ", rne");                     \
-        V("fmadd.ps " lo ", f2, f5, " lo ", rne");                     \
-        V("fmadd.ps " hi ", f3, f5, " hi ", rne");                     \
+#define MINIMA(i, lo, hi)                                     \
+    if (columns > i) {                                        \
+        V_LOAD_BCAST("f4", slice, i *SLICE_BYTES + SUMS);     \
+        V_LOAD_BCAST("f5", slice, i *SLICE_BYTES + SUMS + 4); \
+        V("fmadd.ps " lo ", f0, f4, " lo ", rne");            \
+        V("fmadd.ps " hi ", f1, f4, " hi ", rne");            \
+        V("fmadd.ps " lo ", f2, f5, " lo ", rne");            \
+        V("fmadd.ps " hi ", f3, f5, " hi ", rne");            \
     }
 
 // The F16 at `src` of each row, as F32; the offsets of the rows are in f21 and f23.
@@ -371,34 +343,46 @@ static void copy_strip(const struct problem *p, uint64_t src, uint32_t rows, uin
 // of the first row; `slice` the first line's slice of the first column.
 static void multiply_chunk(const struct problem *p, uint64_t src, uint32_t blocks, uint64_t slice, uint32_t columns)
 {
-    uint64_t load_b = (p->grid->scratch + offsetof(struct scratch, strip)) | T_TRANSPOSE32 | T_ROWS(16);
+    const uint64_t other = T_TO_LINE(LINE_B(0)) ^ T_TO_LINE(LINE_B(1)), other_b = T_FMA_B(LINE_B(0)) ^ T_FMA_B(LINE_B(1));
+    uint64_t load_b = (p->grid->scratch + offsetof(struct scratch, strip)) | T_TRANSPOSE32 | T_ROWS(16) | T_TO_LINE(LINE_B(0));
+    uint64_t load_a = slice | T_ROWS(SLICE_LINES) | T_TO_LINE(LINE_A(0));
+    uint64_t multiply = T_FMA_SHAPE(4, 16) | T_FMA_B(LINE_B(0)) | T_FMA_INT8 | T_FMA_TO_C | T_FIRST;
     uint32_t bytes = et_block_bytes(p->w->type);
     bool minima = p->w->type == ET_Q4_1;
-    uint32_t buffer = 0;
     t_load(load_b, STRIP_PITCH | T_ID_1);
     for (;;) {
-        bool both = blocks > 1;
+        LOAD_COLUMN(0);
         T_WAIT(T_EVENT_LOAD_1);
-        uint64_t multiply = T_FMA_SHAPE(4, 16) | T_FMA_B(LINE_B(buffer)) | T_FMA_INT8 | T_FMA_TO_C | T_FIRST;
-        load_b += ET_LINE;
-        buffer ^= 1;
-        if (blocks > 2)
-            t_load(load_b | T_TO_LINE(LINE_B(buffer)), STRIP_PITCH | T_ID_1);
-        t_load(T_ROWS(SLICE_LINES) | T_TO_LINE(LINE_A(0)) | slice, ET_LINE);
+        if (blocks > 2) {
+            load_b = (load_b + ET_LINE) ^ other;
+            t_load(load_b, STRIP_PITCH | T_ID_1);
+        }
         ROW_SCALES("f8", "f9", src);
-        if (both) {
+        if (blocks > 1) {
             ROW_SCALES("f18", "f19", src + bytes);
         } else {
             V("fbci.pi f18, 0");
             V("fbci.pi f19, 0");
         }
-        COLUMN(0, "f24", "f25")
-        COLUMN(1, "f26", "f27")
-        COLUMN(2, "f28", "f29")
-        COLUMN(3, "f30", "f31")
+        if (columns == 1) {
+            COLUMN(0, "f24", "f25", );
+        } else {
+            COLUMN(0, "f24", "f25", LOAD_COLUMN(1));
+            if (columns == 2) {
+                COLUMN(1, "f26", "f27", );
+            } else {
+                COLUMN(1, "f26", "f27", LOAD_COLUMN(2));
+                if (columns == 3) {
+                    COLUMN(2, "f28", "f29", );
+                } else {
+                    COLUMN(2, "f28", "f29", LOAD_COLUMN(3));
+                    COLUMN(3, "f30", "f31", );
+                }
+            }
+        }
         if (minima) {
             ROW_SCALES("f0", "f1", src + 2);
-            if (both) {
+            if (blocks > 1) {
                 ROW_SCALES("f2", "f3", src + bytes + 2);
             } else {
                 V("fbci.pi f2, 0");
@@ -414,20 +398,37 @@ static void multiply_chunk(const struct problem *p, uint64_t src, uint32_t block
         blocks -= 2;
         src += 2 * bytes;
         slice += MINION_SCRATCH;
+        load_a += MINION_SCRATCH;
+        multiply ^= other_b;
     }
 }
 
-#define STORE_COLUMN(i, lo, hi)                                           \
-    if (columns > i) {                                                    \
+#define STORE_COLUMN(i, lo, hi)                                            \
+    if (columns > i) {                                                     \
         uint64_t dst = find_column(p, matrix, first + i).dst + row * 4ull; \
-        v_lanes(rows < 8 ? rows : 8);                                     \
-        V_GATHER("fscwg.ps", lo, "f0", dst);                              \
-        if (rows > 8) {                                                   \
-            v_lanes(rows - 8);                                            \
-            V_GATHER("fscwg.ps", hi, "f0", dst + 32);                     \
-        }                                                                 \
-        v_all_lanes();                                                    \
+        v_lanes(rows < 8 ? rows : 8);                                      \
+        V_GATHER("fscwg.ps", lo, "f0", dst);                               \
+        if (rows > 8) {                                                    \
+            v_lanes(rows - 8);                                             \
+            V_GATHER("fscwg.ps", hi, "f0", dst + 32);                      \
+        }                                                                  \
+        v_all_lanes();                                                     \
     }
+
+// The offsets of `rows` rows and V_F16_UNIT, for ROW_SCALES. Rows beyond the last are the last again.
+static void row_offsets(uint64_t stride, uint32_t rows)
+{
+    static const uint32_t indices[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    V_LOAD("f21", indices, 0);
+    V_LOAD("f23", indices, 32);
+    V_BCAST_BITS("f22", rows - 1);
+    V("fmin.pi f21, f21, f22");
+    V("fmin.pi f23, f23, f22");
+    V_BCAST_BITS("f22", stride);
+    V("fmul.pi f21, f21, f22");
+    V("fmul.pi f23, f23, f22");
+    V_F16_UNIT("f22");
+}
 
 // One strip with all columns of its matrix; `index` and `count` place the columns' slices in the round.
 static void multiply_strip(const struct problem *p, uint32_t matrix, uint32_t strip, uint32_t index, uint32_t count)
@@ -439,12 +440,7 @@ static void multiply_strip(const struct problem *p, uint32_t matrix, uint32_t st
         rows = 16;
     uint64_t base = et_row(p->w, row, i2, i3);
     uint32_t bytes = et_block_bytes(p->w->type);
-    uint32_t offsets[16];
-    for (uint32_t j = 0; j < 16; ++j)
-        offsets[j] = (uint32_t)((j < rows ? j : rows - 1) * p->w->nb[1]);
-    V_LOAD("f21", offsets, 0);
-    V_LOAD("f23", offsets, 32);
-    V_F16_UNIT("f22");
+    row_offsets(p->w->nb[1], rows);
     for (uint32_t first = 0; first < p->columns; first += PASS_COLUMNS) {
         uint32_t columns = p->columns - first < PASS_COLUMNS ? p->columns - first : PASS_COLUMNS;
         V("fbci.pi f24, 0");
@@ -458,7 +454,7 @@ static void multiply_strip(const struct problem *p, uint32_t matrix, uint32_t st
         for (uint32_t block = 0; block < p->blocks; block += CHUNK_BLOCKS) {
             uint32_t blocks = p->blocks - block < CHUNK_BLOCKS ? p->blocks - block : CHUNK_BLOCKS;
             uint64_t src = base + (uint64_t)block * bytes;
-            copy_strip(p, src, rows, blocks, p->grid->scratch + offsetof(struct scratch, strip));
+            copy_strip(p, src, rows, blocks);
             multiply_chunk(p, src, blocks, slice_address(p->grid, block / 2, index + first, count), columns);
         }
         V_LOAD("f0", words, 0);

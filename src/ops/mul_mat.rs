@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn columns_beyond_the_scratchpad_go_to_the_tensor_unit() {
-        assert_eq!(kernel(Type::Q4_0, 2048 * 16, 11), "mul_mat_vec_q4_0");
-        assert_eq!(kernel(Type::Q4_0, 2048 * 16, 12), "mul_mat_tile_q4_0");
+        assert_eq!(kernel(Type::Q4_0, 2048 * 16, 9), "mul_mat_vec_q4_0");
+        assert_eq!(kernel(Type::Q4_0, 2048 * 16, 10), "mul_mat_tile_q4_0");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{bits, illegal, Engine, Op, Step};
 use crate::fp::{self, Flags, Rounding};
 use crate::hart::Hart;
+use crate::simd;
 use crate::trap::Trap;
 
 /// A quantisation, as sampled at issue.
@@ -46,11 +47,24 @@ impl Engine<'_> {
         let rows = bits(value, 54, 51) as usize + 1;
         let mut line = bits(value, 50, 45) as usize;
         let mut flags = Flags::default();
+        // Whole registers, to the nearest and with nobody to read the flags: the host's arithmetic.
+        let native = columns % 8 == 0 && quant.rounding == Rounding::Nearest && !self.exact_flags;
         for code in quant.transforms() {
             let vector = self.unit.line(line).0;
             line += usize::from(takes_vector(code));
             for row in 0..rows {
                 let register = |half: usize| (first + 2 * row + half) % 32;
+                if native && matches!(code, 1 | 6 | 7) {
+                    for half in 0..columns / 8 {
+                        let lanes = &mut hart.f[register(half)].0;
+                        *lanes = match code {
+                            1 => simd::from_i32(*lanes),
+                            6 => simd::mul(*lanes, std::array::from_fn(|e| vector[8 * half + e])),
+                            _ => simd::mul(*lanes, [vector[row]; 8]),
+                        };
+                    }
+                    continue;
+                }
                 if code == 10 {
                     let packed: [u8; 16] =
                         std::array::from_fn(|n| hart.f[register(n / 8)].0[n % 8] as u8);
