@@ -2,6 +2,9 @@
 #include "et_elementwise.h"
 #include "et_f16.h"
 
+// Lines of dst in the smallest piece: with fewer, a hart's way into the work takes longer than the work.
+#define PART_LINES 4u
+
 static inline uint32_t element_size(const struct et_tensor *t)
 {
     return t->type == ET_F32 ? 4 : 2;
@@ -46,8 +49,8 @@ void et_elementwise(const struct et_command *cmd, const struct et_grid *grid, et
     uint32_t parts = 1, length = width;
     if (rows < grid->harts && (rows == 1 || cmd->row_unit == 1)) {
         uint32_t wanted = (uint32_t)((grid->harts + rows - 1) / rows);
-        uint32_t line = ET_LINE / size;
-        length = ((width - 1) / wanted / line + 1) * line;
+        uint32_t unit = PART_LINES * ET_LINE / size;
+        length = ((width - 1) / wanted / unit + 1) * unit;
         parts = (width - 1) / length + 1;
     }
     struct et_range range = et_share(rows * parts, parts == 1 ? cmd->row_unit : 1, grid->rank, grid->harts);
