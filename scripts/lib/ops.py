@@ -94,28 +94,56 @@ def sample(cases, per_group, limit):
     return chosen
 
 
-Result = collections.namedtuple("Result", "passed failed unsupported crashed run")
+# The kernel takes no longer argument than 128 KiB.
+ARGUMENT = 100_000
+
+
+class Result:
+    """The cases of one or several runs of `test-backend-ops test`, and the run that ended last."""
+
+    def __init__(self):
+        self.passed, self.failed, self.unsupported = [], [], []
+        self.seconds = 0
+        self.crashed = False
+        self.run = None
+
+    def add(self, run):
+        """Reads what a run printed. The host logs to standard error; results are on standard output, in colours."""
+        text = re.sub(r"\x1b\[[0-9;]*m", "", run.stdout)
+        for line in text.splitlines():
+            found = re.match(r"\s*(\w+\(.*\)): (.*)$", line)
+            if not found:
+                continue
+            case, verdict = found[1], found[2]
+            if "not supported" in verdict:
+                self.unsupported.append(case)
+            elif re.search(r"\bOK\b", verdict):
+                self.passed.append(case)
+            else:
+                self.failed.append(f"{case}: {verdict}")
+        self.seconds += run.seconds
+        self.run = run
+        # Status 1 is that of failed cases.
+        self.crashed = run.code not in (0, 1) or "tests passed" not in text
 
 
 def test(host, only=None, workers=1, env=None, timeout=3600):
     """Runs `test-backend-ops test -b ET0`. `only`: cases (operation, parameters); all without it."""
     args = [] if workers == 1 else ["-j", workers]
+    filters = [[]]
     if only is not None:
-        args += ["-o", ",".join(f"{op}({params})" for op, params in only)]
-    run = host.run("test-backend-ops", "test", "-b", "ET0", *args, env=env, timeout=timeout)
-    # The host logs to standard error; results are on standard output, in colours.
-    text = re.sub(r"\x1b\[[0-9;]*m", "", run.stdout)
-    passed, failed, unsupported = [], [], []
-    for line in text.splitlines():
-        found = re.match(r"\s*(\w+\(.*\)): (.*)$", line)
-        if not found:
-            continue
-        case, verdict = found[1], found[2]
-        if "not supported" in verdict:
-            unsupported.append(case)
-        elif re.search(r"\bOK\b", verdict):
-            passed.append(case)
-        else:
-            failed.append(f"{case}: {verdict}")
-    crashed = run.code is None or run.code < 0 or "tests passed" not in text
-    return Result(passed, failed, unsupported, crashed, run)
+        length, chunk = 0, []
+        for op, params in only:
+            name = f"{op}({params})"
+            if length + len(name) > ARGUMENT:
+                filters.append(["-o", ",".join(chunk)])
+                length, chunk = 0, []
+            length += len(name) + 1
+            chunk.append(name)
+        filters = filters[1:] + [["-o", ",".join(chunk)]]
+    result = Result()
+    for chosen in filters:
+        result.add(host.run("test-backend-ops", "test", "-b", "ET0", *args, *chosen, env=env, timeout=timeout))
+        if result.crashed:
+            break
+    return result

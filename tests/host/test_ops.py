@@ -19,10 +19,9 @@ class Operations(HostTest):
 
     def assertAllPass(self, result, wanted=None):
         """Every case that was run passed; `wanted` of them were run."""
-        print(f"  {len(result.passed)} cases in {result.run.seconds:.0f} s", file=sys.stderr, flush=True)
+        print(f"  {len(result.passed)} cases in {result.seconds:.0f} s", file=sys.stderr, flush=True)
         self.assertFalse(result.crashed, result.run.tail())
         self.assertEqual(result.failed, [], f"{len(result.failed)} cases fail")
-        self.assertEqual(result.run.code, 0, result.run.tail())
         if wanted is not None:
             self.assertEqual(result.unsupported, [])
             self.assertGreaterEqual(len(result.passed), wanted)
@@ -39,9 +38,9 @@ class Operations(HostTest):
         self.assertEqual([case for case in one.keys() & other.keys() if one[case] != other[case]], [])
 
     def test_sample(self):
-        for name, number in zip(HOSTS, [4, 2]):
+        for name, number in zip(HOSTS, [12, 4]):
             with self.subTest(host=name):
-                chosen = ops.sample(self.promised(name), number, 1_000_000)
+                chosen = ops.sample(self.promised(name), number, 4_000_000)
                 self.assertAllPass(ops.test(host(name), chosen), len(set(chosen)))
 
     def test_sample_with_many_shires(self):
