@@ -35,9 +35,11 @@ uint32_t et_copy(const struct et_command *cmd, const struct et_grid *grid)
     const struct et_tensor *dst = &cmd->dst, *src = &cmd->src[0];
     uint64_t total = (uint64_t)dst->ne[0] * dst->ne[1] * dst->ne[2] * dst->ne[3];
     struct et_range part = et_share(total, cmd->params.span.unit, grid->rank, grid->harts);
+    if (part.begin >= part.end)
+        return ET_OK;
     struct et_transfer t;
     uint32_t code = et_transfer_begin(&t, dst, src);
-    if (code != ET_OK || part.begin >= part.end)
+    if (code != ET_OK)
         return code;
     struct place to = place_at(dst, &t.dst, part.begin), from = place_at(src, &t.src, part.begin);
     for (uint64_t at = part.begin; at < part.end;) {

@@ -6,9 +6,11 @@ uint32_t et_get_rows(const struct et_command *cmd, const struct et_grid *grid)
     const struct et_tensor *dst = &cmd->dst, *src = &cmd->src[0], *rows = &cmd->src[1];
     uint64_t width = dst->ne[0], total = width * dst->ne[1] * dst->ne[2] * dst->ne[3];
     struct et_range part = et_share(total, cmd->params.span.unit, grid->rank, grid->harts);
+    if (part.begin >= part.end)
+        return ET_OK;
     struct et_transfer t;
     uint32_t code = et_transfer_begin(&t, dst, src);
-    if (code != ET_OK || part.begin >= part.end)
+    if (code != ET_OK)
         return code;
     uint64_t row = part.begin / width, column = part.begin - row * width;
     struct et_index i = et_unflatten(dst, row);

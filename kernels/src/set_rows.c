@@ -7,9 +7,11 @@ uint32_t et_set_rows(const struct et_command *cmd, const struct et_grid *grid)
     const struct et_tensor *dst = &cmd->dst, *src = &cmd->src[0], *rows = &cmd->src[1];
     uint64_t width = src->ne[0], total = width * src->ne[1] * src->ne[2] * src->ne[3];
     struct et_range part = et_share(total, cmd->params.span.unit, grid->rank, grid->harts);
+    if (part.begin >= part.end)
+        return ET_OK;
     struct et_transfer t;
     uint32_t code = et_transfer_begin(&t, dst, src);
-    if (code != ET_OK || part.begin >= part.end)
+    if (code != ET_OK)
         return code;
     bool wide = rows->type == ET_I64;
     uint64_t row = part.begin / width, column = part.begin - row * width;
