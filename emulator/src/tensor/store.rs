@@ -58,7 +58,9 @@ impl Engine<'_> {
                 2 => self.memory.write_block(shire, addr, first),
                 _ => {
                     let second = bytes(&hart.f[next()]);
-                    let line: [u8; 64] = std::array::from_fn(|i| if i < 32 { first[i] } else { second[i - 32] });
+                    let mut line = [0; 64];
+                    line[..32].copy_from_slice(&first);
+                    line[32..].copy_from_slice(&second);
                     self.memory.write_block(shire, addr, line)
                 }
             };
