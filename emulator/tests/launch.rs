@@ -262,7 +262,11 @@ fn barriers(shires: u32, rounds: u64) -> Program {
     let harts = u64::from(shires) * 64;
     let mut last = Program::default();
     // The last hart of the last shire takes the shires' counter back and credits counter 0 of everybody.
-    last.amoswapg_w(0, 0, 21).li(25, 0xFFFF_FFFF).li(26, CREDITS).li(27, CREDITS + (u64::from(shires) << 22)).li(28, 1 << 22);
+    last.amoswapg_w(0, 0, 21)
+        .li(25, 0xFFFF_FFFF)
+        .li(26, CREDITS)
+        .li(27, CREDITS + (u64::from(shires) << 22))
+        .li(28, 1 << 22);
     last.sd(25, 26, 0).sd(25, 26, 16).add(26, 26, 28).branch(BNE, 26, 27, -3);
 
     let mut program = Program::default();

@@ -182,7 +182,7 @@ fn read_memory(machine: &Machine, addr: u64, len: usize) -> Vec<u8> {
 
 fn check(machine: &Machine, record: &Value, exact_flags: bool) -> Result<(), String> {
     let mut memory: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
-    let junk: Vec<u8> = (0..MEMORY_SIZE).map(|i| (i * 7 >> 3) as u8 ^ 0x5A).collect();
+    let junk: Vec<u8> = (0..MEMORY_SIZE).map(|i| ((i * 7) >> 3) as u8 ^ 0x5A).collect();
     machine.write(MEMORY, &junk).unwrap();
     memory.insert(MEMORY, junk);
     let pieces = record.get("mem").unwrap_or(&Value::Null);

@@ -33,7 +33,7 @@ impl Config {
         if !(1..=Self::MAX_SHIRES).contains(&self.shires) {
             return Err(ConfigError::Shires(self.shires));
         }
-        if !(Self::MIN_DRAM..=Self::MAX_DRAM).contains(&self.dram_bytes) || self.dram_bytes % 4096 != 0 {
+        if !(Self::MIN_DRAM..=Self::MAX_DRAM).contains(&self.dram_bytes) || !self.dram_bytes.is_multiple_of(4096) {
             return Err(ConfigError::Dram(self.dram_bytes));
         }
         Ok(())

@@ -42,10 +42,8 @@ impl Entry {
         environment[..4].copy_from_slice(&ENVIRONMENT_VERSION.to_le_bytes());
         environment[8..16].copy_from_slice(&launch.shire_mask.to_le_bytes());
         environment[16..20].copy_from_slice(&FREQUENCY_MHZ.to_le_bytes());
-        let written = memory
-            .dram
-            .write(ENVIRONMENT, &environment)
-            .and_then(|()| memory.dram.write(ARGUMENTS, launch.args));
+        let written =
+            memory.dram.write(ENVIRONMENT, &environment).and_then(|()| memory.dram.write(ARGUMENTS, launch.args));
         debug_assert!(written.is_some(), "the blocks are inside every machine's memory");
         Ok(Entry { pc: launch.entry, arguments: OPEN_BASE + ARGUMENTS, environment: OPEN_BASE + ENVIRONMENT })
     }

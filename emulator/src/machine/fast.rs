@@ -61,13 +61,7 @@ impl<'a> Fast<'a> {
     }
 
     #[cold]
-    fn store_slow<const N: usize>(
-        &mut self,
-        hart: &Hart,
-        level: Level,
-        addr: u64,
-        data: [u8; N],
-    ) -> Result<(), Trap> {
+    fn store_slow<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64, data: [u8; N]) -> Result<(), Trap> {
         let addr = region::canonical(addr);
         // No part may be written unless all can be.
         for (at, len) in self.parts::<N>(hart, level, addr, Cause::StoreAccess)? {
@@ -99,7 +93,7 @@ impl<'a> Fast<'a> {
         cause: Cause,
     ) -> Result<impl Iterator<Item = (u64, u64)>, Trap> {
         let size = N as u64;
-        if level != Level::L1 && addr % size != 0 {
+        if level != Level::L1 && !addr.is_multiple_of(size) {
             return Err(trap(cause, addr));
         }
         let first = (LINE - addr % LINE).min(size);
@@ -169,7 +163,7 @@ impl<'a> Fast<'a> {
 impl Platform for Fast<'_> {
     #[inline(always)]
     fn load<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64) -> Result<[u8; N], Trap> {
-        if level == Level::L1 || addr % N as u64 == 0 {
+        if level == Level::L1 || addr.is_multiple_of(N as u64) {
             if let Some(bytes) = self.dram.load(addr.wrapping_sub(OPEN_BASE)) {
                 return Ok(bytes);
             }
@@ -179,7 +173,7 @@ impl Platform for Fast<'_> {
 
     #[inline(always)]
     fn store<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64, data: [u8; N]) -> Result<(), Trap> {
-        if level == Level::L1 || addr % N as u64 == 0 {
+        if level == Level::L1 || addr.is_multiple_of(N as u64) {
             if let Some(()) = self.dram.store(addr.wrapping_sub(OPEN_BASE), data) {
                 return Ok(());
             }
@@ -265,5 +259,5 @@ fn shire(hart: &Hart) -> u32 {
 
 /// ESRs take aligned 8-byte accesses of the normal kind only.
 fn plain_double<const N: usize>(level: Level, addr: u64) -> bool {
-    N == 8 && level == Level::L1 && addr % 8 == 0
+    N == 8 && level == Level::L1 && addr.is_multiple_of(8)
 }

@@ -103,11 +103,9 @@ impl fmt::Display for LaunchError {
                 write!(f, "the kernel failed: hart {hart} returned {value} with type {kind}")
             }
             LaunchError::BadCall(call) => call.fmt(f),
-            LaunchError::Shires { mask, shires } => write!(
-                f,
-                "shire mask {mask:#x} does not fit this machine: it has shires 0 to {}",
-                shires - 1
-            ),
+            LaunchError::Shires { mask, shires } => {
+                write!(f, "shire mask {mask:#x} does not fit this machine: it has shires 0 to {}", shires - 1)
+            }
             LaunchError::Args(len) => {
                 write!(f, "{len} bytes of launch arguments, at most {} fit", Launch::MAX_ARGS)
             }

@@ -89,10 +89,8 @@ pub(super) fn run(
     let work = |thread: usize, code| Thread::new(&run, thread, &deal[thread], &shares[thread]).work(code);
     let (first, others) = codes.split_first_mut().expect("there is at least one thread");
     let tallies: Vec<Tally> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (1..deal.len())
-            .zip(others)
-            .map(|(thread, code)| scope.spawn(move || work(thread, code)))
-            .collect();
+        let handles: Vec<_> =
+            (1..deal.len()).zip(others).map(|(thread, code)| scope.spawn(move || work(thread, code))).collect();
         let own = work(0, first);
         let joined = handles.into_iter().map(|handle| match handle.join() {
             Ok(tally) => tally,

@@ -68,13 +68,13 @@ impl Mapping {
         // pointer); atomics and copies of plain bytes have no other requirement.
         unsafe {
             match N {
-                2 if offset % 2 == 0 => {
+                2 if offset.is_multiple_of(2) => {
                     bytes.copy_from_slice(&AtomicU16::from_ptr(at.cast()).load(Ordering::Relaxed).to_ne_bytes());
                 }
-                4 if offset % 4 == 0 => {
+                4 if offset.is_multiple_of(4) => {
                     bytes.copy_from_slice(&AtomicU32::from_ptr(at.cast()).load(Ordering::Relaxed).to_ne_bytes());
                 }
-                8 if offset % 8 == 0 => {
+                8 if offset.is_multiple_of(8) => {
                     bytes.copy_from_slice(&AtomicU64::from_ptr(at.cast()).load(Ordering::Relaxed).to_ne_bytes());
                 }
                 _ => ptr::copy_nonoverlapping(at, bytes.as_mut_ptr(), N),
@@ -91,15 +91,15 @@ impl Mapping {
         unsafe {
             match N {
                 1 => AtomicU8::from_ptr(at).store(data[0], Ordering::Relaxed),
-                2 if offset % 2 == 0 => {
+                2 if offset.is_multiple_of(2) => {
                     let value = u16::from_ne_bytes([data[0], data[1 % N]]);
                     AtomicU16::from_ptr(at.cast()).store(value, Ordering::Relaxed);
                 }
-                4 if offset % 4 == 0 => {
+                4 if offset.is_multiple_of(4) => {
                     let value = u32::from_ne_bytes(std::array::from_fn(|i| data[i % N]));
                     AtomicU32::from_ptr(at.cast()).store(value, Ordering::Relaxed);
                 }
-                8 if offset % 8 == 0 => {
+                8 if offset.is_multiple_of(8) => {
                     let value = u64::from_ne_bytes(std::array::from_fn(|i| data[i % N]));
                     AtomicU64::from_ptr(at.cast()).store(value, Ordering::Relaxed);
                 }
@@ -112,7 +112,7 @@ impl Mapping {
     /// The aligned 32-bit word at `offset` as an atomic; `None` when misaligned or outside.
     #[inline]
     pub fn word(&self, offset: u64) -> Option<&AtomicU32> {
-        let at = self.at::<4>(offset).filter(|_| offset % 4 == 0)?;
+        let at = self.at::<4>(offset).filter(|_| offset.is_multiple_of(4))?;
         // SAFETY: inside the mapping, aligned, and valid as long as `self` is borrowed.
         Some(unsafe { AtomicU32::from_ptr(at.cast()) })
     }
@@ -120,7 +120,7 @@ impl Mapping {
     /// The aligned 64-bit word at `offset` as an atomic; `None` when misaligned or outside.
     #[inline]
     pub fn double(&self, offset: u64) -> Option<&AtomicU64> {
-        let at = self.at::<8>(offset).filter(|_| offset % 8 == 0)?;
+        let at = self.at::<8>(offset).filter(|_| offset.is_multiple_of(8))?;
         // SAFETY: inside the mapping, aligned, and valid as long as `self` is borrowed.
         Some(unsafe { AtomicU64::from_ptr(at.cast()) })
     }

@@ -3,8 +3,8 @@
 //! A [`Board`] lives for one launch and starts in the state that the firmware leaves: no credit, all barriers at 0.
 
 mod cooperative;
-mod register;
 mod reduction;
+mod register;
 mod shire;
 mod wake;
 

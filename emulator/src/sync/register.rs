@@ -23,7 +23,7 @@ enum Kind {
 }
 
 fn kind(offset: u32) -> Option<Kind> {
-    if offset % 8 != 0 {
+    if !offset.is_multiple_of(8) {
         return None;
     }
     let neighborhood = (offset >> 16 & 3) as usize;

@@ -16,7 +16,12 @@ pub(super) struct Signs {
 
 /// Calls `step(a, b, c, starts)` for each word pair of a row in order; words that are exactly 0 are skipped, except in
 /// the step that starts C.
-fn for_each_step(operands: &Operands, row: usize, c: &mut [Vector; 32], mut step: impl FnMut(u32, u32, &mut u32, bool)) {
+fn for_each_step(
+    operands: &Operands,
+    row: usize,
+    c: &mut [Vector; 32],
+    mut step: impl FnMut(u32, u32, &mut u32, bool),
+) {
     for k in 0..operands.depth {
         let starts = operands.first && k == 0;
         let a = operands.a[row].0[k];
@@ -142,7 +147,7 @@ fn product(a: u16, b: u16, flags: &mut Flags) -> Special {
     Special::Number(Term {
         negative,
         exponent: i32::from(exponent_a) + i32::from(exponent_b) + 97,
-        sig: (1024 + fraction_a) * (1024 + fraction_b) << 8,
+        sig: ((1024 + fraction_a) * (1024 + fraction_b)) << 8,
     })
 }
 
@@ -188,22 +193,24 @@ fn sum(p: Term, q: Term, r: Term, flags: &mut Flags) -> u32 {
     let (middle, middle_lost, middle_opposite) = align(middle);
     let (low, low_lost, low_opposite) = align(low);
     let total = (high.sig >> 3) as i64 + middle + low;
-    let fuzz = i64::from(middle_lost) + if low_lost { if low_opposite { 5 } else { 1 } } else { 0 };
-    let fuzz = fuzz & !2 | fuzz >> 1 & 1;
+    // Whether bits were lost at all, and whether the low term lost bits against the sign of the high one.
+    let fuzzy = middle_lost || low_lost;
+    let much = low_lost && low_opposite;
 
     let (mut negative, mut magnitude) = (high.negative, total);
     if total < 0 {
         negative = !negative;
-        magnitude = -total - i64::from(fuzz != 0);
+        magnitude = -total - i64::from(fuzzy);
     }
     if magnitude == 0 {
-        if total == 0 && fuzz == 0 {
+        if total == 0 && !fuzzy {
             negative &= !(middle_opposite || low_opposite);
-        } else if (total == 0) == (fuzz >= 4) {
+        } else if fuzzy && (total == 0) == much {
+            // One unit is left, or nothing, by what was lost.
             magnitude = 1;
         }
     }
-    if middle_lost || low_lost {
+    if fuzzy {
         flags.raise(Flags::NX);
     }
     let sign = u32::from(negative) << 31;

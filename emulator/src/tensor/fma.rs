@@ -195,7 +195,9 @@ fn multiply_f32(operands: &Operands, rows: &Rows, rounding: Rounding, hart: &mut
     #[cfg(target_arch = "x86_64")]
     let native = (rounding == Rounding::Nearest).then(|| avx2::F32::prepare(operands)).flatten();
     #[cfg(target_arch = "x86_64")]
-    let native = native.as_ref().map(|native| (if exact_flags { native.may_raise() } else { 0 }, |rows: &[u8], c: &mut _| native.rows(rows, c)));
+    let native = native.as_ref().map(|native| {
+        (if exact_flags { native.may_raise() } else { 0 }, |rows: &[u8], c: &mut _| native.rows(rows, c))
+    });
     #[cfg(not(target_arch = "x86_64"))]
     let native: Option<(u32, fn(&[u8], &mut [Vector; 32]) -> bool)> = None;
     by_blocks(rows, hart, native, |row, c, flags| exact::f32_row(operands, row, c, rounding, flags));
@@ -205,7 +207,9 @@ fn multiply_f16(operands: &Operands, rows: &Rows, hart: &mut Hart, exact_flags: 
     #[cfg(target_arch = "x86_64")]
     let native = avx2::F16::prepare(operands);
     #[cfg(target_arch = "x86_64")]
-    let native = native.as_ref().map(|native| (if exact_flags { native.may_raise() } else { 0 }, |rows: &[u8], c: &mut _| native.rows(rows, c)));
+    let native = native.as_ref().map(|native| {
+        (if exact_flags { native.may_raise() } else { 0 }, |rows: &[u8], c: &mut _| native.rows(rows, c))
+    });
     #[cfg(not(target_arch = "x86_64"))]
     let native: Option<(u32, fn(&[u8], &mut [Vector; 32]) -> bool)> = None;
     by_blocks(rows, hart, native, |row, c, flags| exact::f16_row(operands, row, c, flags));

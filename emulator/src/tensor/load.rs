@@ -116,7 +116,7 @@ impl Engine<'_> {
         line: usize,
     ) -> Result<[u8; 64], (Refusal, u64)> {
         // The offset counts 16-byte pieces; a wider row starts at a multiple of its width.
-        let addr = load.addr + (16 * load.offset & !(N as u64 - 1));
+        let addr = load.addr + ((16 * load.offset) & !(N as u64 - 1));
         let mut bytes = [0; 64];
         for r in 0..ROWS {
             let row = self.source::<N>(hart, addr, load.stride, ROWS * line + r)?;

@@ -48,7 +48,7 @@ impl Engine<'_> {
         let mut line = bits(value, 50, 45) as usize;
         let mut flags = Flags::default();
         // Whole registers, to the nearest and with nobody to read the flags: the host's arithmetic.
-        let native = columns % 8 == 0 && quant.rounding == Rounding::Nearest && !self.exact_flags;
+        let native = columns.is_multiple_of(8) && quant.rounding == Rounding::Nearest && !self.exact_flags;
         for code in quant.transforms() {
             let vector = self.unit.line(line).0;
             line += usize::from(takes_vector(code));
@@ -66,8 +66,7 @@ impl Engine<'_> {
                     continue;
                 }
                 if code == 10 {
-                    let packed: [u8; 16] =
-                        std::array::from_fn(|n| hart.f[register(n / 8)].0[n % 8] as u8);
+                    let packed: [u8; 16] = std::array::from_fn(|n| hart.f[register(n / 8)].0[n % 8] as u8);
                     let target = &mut hart.f[register(0)].0;
                     for (n, byte) in packed.into_iter().enumerate().take(columns) {
                         let shift = 8 * (n % 4);

@@ -60,9 +60,9 @@ impl Flat {
         let at = |addr| classify(DRAM, 2, 0, addr);
         match (at(addr), at(addr + size - 1)) {
             (Region::Dram(_), Region::Dram(_)) | (Region::Scratchpad(_), Region::Scratchpad(_)) => {
-                level == Level::L1 || addr % size == 0
+                level == Level::L1 || addr.is_multiple_of(size)
             }
-            (Region::Register(_), _) => level == Level::L1 && size == 8 && addr % 8 == 0,
+            (Region::Register(_), _) => level == Level::L1 && size == 8 && addr.is_multiple_of(8),
             _ => false,
         }
     }

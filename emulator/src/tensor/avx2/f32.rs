@@ -2,7 +2,7 @@
 
 use super::super::fma::Operands;
 use super::super::Line;
-use super::{any, available, first_lanes, half, load, store};
+use super::{any, available, first_lanes, half, half_mut, load, store};
 use crate::fp::{Flags, INFINITY, SIGN, SMALLEST_NORMAL};
 use crate::hart::Vector;
 use std::arch::x86_64::*;
@@ -15,11 +15,16 @@ pub(in super::super) struct F32<'a> {
     /// A and B with denormals flushed, and 1 where nothing is used.
     a: [Line; 16],
     b: [Line; 16],
+    /// All ones for the words of A and B that are exactly 0: their steps are skipped.
+    a_skipped: [Line; 16],
+    b_skipped: [Line; 16],
     /// Rows of A with an infinity or NaN.
     special: u16,
     denormals: bool,
-    /// No step is skipped, and no product of two nonzero words comes near the smallest numbers.
-    plain: bool,
+    /// Some step is skipped.
+    zeros: bool,
+    /// Some product of two nonzero words may come near the smallest numbers.
+    faint: bool,
 }
 
 /// What a scan of operands found, lane by lane.
@@ -61,188 +66,222 @@ impl<'a> F32<'a> {
     }
 
     #[target_feature(enable = "avx2")]
-    unsafe fn prepare_avx2(operands: &'a Operands) -> Option<Self> {
-        // SAFETY: plain register arithmetic and accesses through references; the caller vouches for AVX2.
-        unsafe {
-            let mut own = F32 {
-                operands,
-                a: [Line([ONE; 16]); 16],
-                b: [Line([ONE; 16]); 16],
-                special: 0,
-                denormals: false,
-                plain: true,
-            };
-            let zero = _mm256_setzero_si256();
-            let fresh =
-                || Scan { special: zero, denormal: zero, zero_word: zero, least: _mm256_set1_epi32(INFINITY as i32) };
-            let mut all_a = fresh();
-            for row in 0..16 {
-                let mut scan = fresh();
-                for part in 0..2 {
-                    let live = first_lanes(operands.depth.saturating_sub(8 * part));
-                    let flushed = scan.take(load(half(&operands.a[row], part)), live);
-                    own.set_half(false, row, part, flushed);
-                }
-                own.special |= u16::from(any(scan.special)) << row;
-                all_a.merge(&scan);
+    fn prepare_avx2(operands: &'a Operands) -> Option<Self> {
+        let mut own = F32 {
+            operands,
+            a: [Line([ONE; 16]); 16],
+            b: [Line([ONE; 16]); 16],
+            a_skipped: [Line::default(); 16],
+            b_skipped: [Line::default(); 16],
+            special: 0,
+            denormals: false,
+            zeros: false,
+            faint: false,
+        };
+        let zero = _mm256_setzero_si256();
+        let fresh =
+            || Scan { special: zero, denormal: zero, zero_word: zero, least: _mm256_set1_epi32(INFINITY as i32) };
+        let mut all_a = fresh();
+        for row in 0..16 {
+            let mut scan = fresh();
+            for part in 0..2 {
+                let live = first_lanes(operands.depth.saturating_sub(8 * part));
+                let (flushed, skipped) = scan.take(load(half(&operands.a[row], part)), live);
+                store(half_mut(&mut own.a[row], part), flushed);
+                store(half_mut(&mut own.a_skipped[row], part), skipped);
             }
-            let mut all_b = fresh();
-            for k in 0..operands.depth {
-                for part in 0..operands.halves() {
-                    let live = first_lanes(operands.columns - 8 * part);
-                    let flushed = all_b.take(load(half(&operands.b[k], part)), live);
-                    own.set_half(true, k, part, flushed);
-                }
-            }
-            if any(all_b.special) {
-                return None;
-            }
-            own.denormals = any(_mm256_or_si256(all_a.denormal, all_b.denormal));
-            let exponents = (least(all_a.least) >> 23) + (least(all_b.least) >> 23);
-            // Products of at least 2^-100 leave any nonzero sum with an accumulator within the range of native denormals.
-            own.plain = exponents >= 2 * 127 - 100 && !any(_mm256_or_si256(all_a.zero_word, all_b.zero_word));
-            Some(own)
+            own.special |= u16::from(any(scan.special)) << row;
+            all_a.merge(&scan);
         }
+        let mut all_b = fresh();
+        for k in 0..operands.depth {
+            for part in 0..operands.halves() {
+                let live = first_lanes(operands.columns - 8 * part);
+                let (flushed, skipped) = all_b.take(load(half(&operands.b[k], part)), live);
+                store(half_mut(&mut own.b[k], part), flushed);
+                store(half_mut(&mut own.b_skipped[k], part), skipped);
+            }
+        }
+        if any(all_b.special) {
+            return None;
+        }
+        own.denormals = any(_mm256_or_si256(all_a.denormal, all_b.denormal));
+        let exponents = (least(all_a.least) >> 23) + (least(all_b.least) >> 23);
+        // Products of at least 2^-100 leave any nonzero sum with an accumulator within the range of native denormals.
+        own.faint = exponents < 2 * 127 - 100;
+        own.zeros = any(_mm256_or_si256(all_a.zero_word, all_b.zero_word));
+        Some(own)
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    fn block<const R: usize>(&self, rows: [u8; R], c: &mut [Vector; 32]) -> bool {
+        match (self.zeros, self.faint) {
+            (false, false) => self.steps::<R, false, false>(rows, c),
+            (true, false) => self.steps::<R, true, false>(rows, c),
+            (_, true) => self.steps::<R, true, true>(rows, c),
+        }
+    }
+
+    /// `ZEROS` treats skipped steps, `FAINT` products that vanish.
+    #[target_feature(enable = "avx2,fma")]
+    fn steps<const R: usize, const ZEROS: bool, const FAINT: bool>(&self, rows: [u8; R], c: &mut [Vector; 32]) -> bool {
+        let operands = self.operands;
+        let rows = rows.map(usize::from);
+        let magnitude = _mm256_set1_epi32(!SIGN as i32);
+        let one = _mm256_set1_epi32(1);
+        let mut results = [[_mm256_setzero_ps(); R]; 2];
+        let mut watch = Watch::new();
+        for part in 0..operands.halves() {
+            let live = first_lanes(operands.columns - 8 * part);
+            let mut sums = [_mm256_setzero_ps(); R];
+            let mut first = 0;
+            if operands.first {
+                first = 1;
+                let b = _mm256_castsi256_ps(load(half(&self.b[0], part)));
+                for r in 0..R {
+                    let a = _mm256_castsi256_ps(_mm256_set1_epi32(self.a[rows[r]].0[0] as i32));
+                    sums[r] = _mm256_mul_ps(a, b);
+                    let size = _mm256_and_si256(_mm256_castps_si256(sums[r]), magnitude);
+                    watch.smallest = _mm256_min_epu32(watch.smallest, _mm256_sub_epi32(size, one));
+                    if FAINT {
+                        watch.vanished(a, b, size);
+                    }
+                }
+            } else {
+                for r in 0..R {
+                    let value = load(&c[2 * rows[r] + part].0);
+                    let value = _mm256_blendv_epi8(_mm256_set1_epi32(ONE as i32), value, live);
+                    watch.start(value);
+                    sums[r] = _mm256_castsi256_ps(value);
+                }
+            }
+            for k in first..operands.depth {
+                let b = _mm256_castsi256_ps(load(half(&self.b[k], part)));
+                let b_skipped = load(half(&self.b_skipped[k], part));
+                for r in 0..R {
+                    let a = _mm256_castsi256_ps(_mm256_set1_epi32(self.a[rows[r]].0[k] as i32));
+                    let next = _mm256_fmadd_ps(a, b, sums[r]);
+                    let size = _mm256_and_si256(_mm256_castps_si256(next), magnitude);
+                    watch.smallest = _mm256_min_epu32(watch.smallest, _mm256_sub_epi32(size, one));
+                    if FAINT {
+                        watch.vanished(a, b, size);
+                    }
+                    sums[r] = if ZEROS {
+                        let a_skipped = _mm256_set1_epi32(self.a_skipped[rows[r]].0[k] as i32);
+                        let skipped = _mm256_castsi256_ps(_mm256_or_si256(a_skipped, b_skipped));
+                        _mm256_blendv_ps(next, sums[r], skipped)
+                    } else {
+                        next
+                    };
+                }
+            }
+            for sum in sums {
+                watch.end(sum);
+            }
+            results[part] = sums;
+        }
+        if watch.bad() {
+            return false;
+        }
+        for (part, sums) in results.iter().enumerate().take(operands.halves()) {
+            let live = first_lanes(operands.columns - 8 * part);
+            for r in 0..R {
+                let target = &mut c[2 * rows[r] + part].0;
+                let value = _mm256_blendv_epi8(load(target), _mm256_castps_si256(sums[r]), live);
+                store(target, value);
+            }
+        }
+        true
+    }
+}
+
+/// Looks out for results that native arithmetic may have got wrong.
+struct Watch {
+    /// The smallest magnitude less 1. Zero is large so; up to the smallest normal, results may be denormals that the
+    /// chip would flush, or may have been rounded up from there.
+    smallest: __m256i,
+    bad: __m256i,
+}
+
+impl Watch {
+    #[target_feature(enable = "avx2")]
+    fn new() -> Self {
+        Watch { smallest: _mm256_set1_epi32(-1), bad: _mm256_setzero_si256() }
+    }
+
+    /// Accumulators at the start: no denormals, infinities or NaN.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn start(&mut self, value: __m256i) {
+        let size = _mm256_and_si256(value, _mm256_set1_epi32(!SIGN as i32));
+        let below = _mm256_sub_epi32(size, _mm256_set1_epi32(1));
+        // Unlike a result, the smallest normal itself is harmless here.
+        let limit = _mm256_set1_epi32(SMALLEST_NORMAL as i32 - 2);
+        let denormal = _mm256_cmpeq_epi32(_mm256_min_epu32(below, limit), below);
+        let special = _mm256_cmpgt_epi32(size, _mm256_set1_epi32(INFINITY as i32 - 1));
+        self.bad = _mm256_or_si256(self.bad, _mm256_or_si256(denormal, special));
+    }
+
+    /// A result of size 0 from factors that are not 0 raises flags, if it was not a sum that cancelled.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn vanished(&mut self, a: __m256, b: __m256, size: __m256i) {
+        let zero = _mm256_setzero_ps();
+        let expected = _mm256_or_ps(_mm256_cmp_ps::<_CMP_EQ_OQ>(a, zero), _mm256_cmp_ps::<_CMP_EQ_OQ>(b, zero));
+        let is_zero = _mm256_cmpeq_epi32(size, _mm256_setzero_si256());
+        self.bad = _mm256_or_si256(self.bad, _mm256_andnot_si256(_mm256_castps_si256(expected), is_zero));
+    }
+
+    /// Accumulators at the end: once infinite, always infinite.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn end(&mut self, sum: __m256) {
+        let size = _mm256_and_si256(_mm256_castps_si256(sum), _mm256_set1_epi32(!SIGN as i32));
+        self.bad = _mm256_or_si256(self.bad, _mm256_cmpgt_epi32(size, _mm256_set1_epi32(INFINITY as i32 - 1)));
     }
 
     #[target_feature(enable = "avx2")]
-    unsafe fn set_half(&mut self, b: bool, line: usize, part: usize, value: __m256i) {
-        let lines = if b { &mut self.b } else { &mut self.a };
-        let mut words = [0; 8];
-        // SAFETY: the caller vouches for AVX2.
-        unsafe { store(&mut words, value) };
-        lines[line].0[8 * part..8 * part + 8].copy_from_slice(&words);
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn block<const R: usize>(&self, rows: [u8; R], c: &mut [Vector; 32]) -> bool {
-        // SAFETY: the caller vouches for AVX2 and FMA.
-        unsafe {
-            if self.plain {
-                self.steps::<R, true>(rows, c)
-            } else {
-                self.steps::<R, false>(rows, c)
-            }
-        }
-    }
-
-    /// `PLAIN` leaves out the treatment of skipped steps and vanishing products.
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn steps<const R: usize, const PLAIN: bool>(&self, rows: [u8; R], c: &mut [Vector; 32]) -> bool {
-        // SAFETY: plain register arithmetic and accesses through references; the caller vouches for AVX2 and FMA.
-        unsafe {
-            let operands = self.operands;
-            let zero = _mm256_setzero_si256();
-            let magnitude = _mm256_set1_epi32(!SIGN as i32);
-            let tiny = _mm256_set1_epi32(SMALLEST_NORMAL as i32 - 1);
-            let one = _mm256_set1_epi32(1);
-            let mut results = [[_mm256_setzero_ps(); R]; 2];
-            // Magnitude less 1, so that zero is large and everything up to the smallest normal is at most `tiny`: such
-            // results may have been rounded up to it, or be denormals that the chip would flush.
-            let mut smallest = _mm256_set1_epi32(-1);
-            let mut bad = zero;
-            for (part, sums) in results.iter_mut().enumerate().take(operands.halves()) {
-                let live = first_lanes(operands.columns - 8 * part);
-                let filler = _mm256_set1_epi32(ONE as i32);
-                if !operands.first {
-                    for (sum, row) in sums.iter_mut().zip(rows) {
-                        let value = load(&c[2 * usize::from(row) + part].0);
-                        let value = _mm256_blendv_epi8(filler, value, live);
-                        // The smallest normal itself is a good addend.
-                        let below = _mm256_sub_epi32(_mm256_and_si256(value, magnitude), one);
-                        let limit = _mm256_sub_epi32(tiny, one);
-                        bad = _mm256_or_si256(bad, _mm256_cmpeq_epi32(_mm256_min_epu32(below, limit), below));
-                        let special = _mm256_cmpgt_epi32(below, _mm256_set1_epi32(INFINITY as i32 - 2));
-                        bad = _mm256_or_si256(bad, special);
-                        *sum = _mm256_castsi256_ps(value);
-                    }
-                }
-                for k in 0..operands.depth {
-                    let starts = operands.first && k == 0;
-                    let b = load(half(&self.b[k], part));
-                    let b_skipped = _mm256_cmpeq_epi32(load(half(&operands.b[k], part)), zero);
-                    let b_vanishes = _mm256_cmpeq_epi32(_mm256_and_si256(b, magnitude), zero);
-                    for (sum, row) in sums.iter_mut().zip(rows) {
-                        let a = _mm256_set1_epi32(self.a[usize::from(row)].0[k] as i32);
-                        let (af, bf) = (_mm256_castsi256_ps(a), _mm256_castsi256_ps(b));
-                        let next = if starts { _mm256_mul_ps(af, bf) } else { _mm256_fmadd_ps(af, bf, *sum) };
-                        let size = _mm256_and_si256(_mm256_castps_si256(next), magnitude);
-                        smallest = _mm256_min_epu32(smallest, _mm256_sub_epi32(size, one));
-                        if PLAIN {
-                            *sum = next;
-                            continue;
-                        }
-                        // A zero from words that are not zero may be a vanished product, which raises flags.
-                        let a_vanishes = _mm256_cmpeq_epi32(_mm256_and_si256(a, magnitude), zero);
-                        let expected = _mm256_or_si256(a_vanishes, b_vanishes);
-                        bad = _mm256_or_si256(bad, _mm256_andnot_si256(expected, _mm256_cmpeq_epi32(size, zero)));
-                        let a_skipped = _mm256_set1_epi32(-i32::from(operands.a[usize::from(row)].0[k] == 0));
-                        let skipped = _mm256_castsi256_ps(_mm256_or_si256(a_skipped, b_skipped));
-                        *sum = if starts { next } else { _mm256_blendv_ps(next, *sum, skipped) };
-                    }
-                }
-                for sum in sums.iter() {
-                    let size = _mm256_and_si256(_mm256_castps_si256(*sum), magnitude);
-                    bad = _mm256_or_si256(bad, _mm256_cmpgt_epi32(size, _mm256_set1_epi32(INFINITY as i32 - 1)));
-                }
-            }
-            bad = _mm256_or_si256(bad, _mm256_cmpeq_epi32(_mm256_min_epu32(smallest, tiny), smallest));
-            if any(bad) {
-                return false;
-            }
-            for (part, sums) in results.iter().enumerate().take(operands.halves()) {
-                let live = first_lanes(operands.columns - 8 * part);
-                for (sum, row) in sums.iter().zip(rows) {
-                    let target = &mut c[2 * usize::from(row) + part].0;
-                    let value = _mm256_blendv_epi8(load(target), _mm256_castps_si256(*sum), live);
-                    store(target, value);
-                }
-            }
-            true
-        }
+    fn bad(&self) -> bool {
+        let limit = _mm256_set1_epi32(SMALLEST_NORMAL as i32 - 1);
+        let tiny = _mm256_cmpeq_epi32(_mm256_min_epu32(self.smallest, limit), self.smallest);
+        any(_mm256_or_si256(self.bad, tiny))
     }
 }
 
 impl Scan {
-    /// Adds eight words, of which `live` count, and returns them flushed, with 1 for those that don't.
+    /// Adds eight words, of which `live` count, and returns them flushed, with 1 for those that don't, and which are 0.
     #[target_feature(enable = "avx2")]
     #[inline]
-    unsafe fn take(&mut self, words: __m256i, live: __m256i) -> __m256i {
-        // SAFETY: plain register arithmetic; the caller vouches for AVX2.
-        unsafe {
-            let words = _mm256_blendv_epi8(_mm256_set1_epi32(ONE as i32), words, live);
-            let size = _mm256_and_si256(words, _mm256_set1_epi32(!SIGN as i32));
-            let zero = _mm256_setzero_si256();
-            let special = _mm256_cmpgt_epi32(size, _mm256_set1_epi32(INFINITY as i32 - 1));
-            let below_normal = _mm256_cmpgt_epi32(_mm256_set1_epi32(SMALLEST_NORMAL as i32), size);
-            let denormal = _mm256_andnot_si256(_mm256_cmpeq_epi32(size, zero), below_normal);
-            self.special = _mm256_or_si256(self.special, special);
-            self.denormal = _mm256_or_si256(self.denormal, denormal);
-            self.zero_word = _mm256_or_si256(self.zero_word, _mm256_cmpeq_epi32(words, zero));
-            let counted = _mm256_or_si256(size, _mm256_and_si256(below_normal, _mm256_set1_epi32(INFINITY as i32)));
-            self.least = _mm256_min_epi32(self.least, counted);
-            let sign = _mm256_and_si256(words, _mm256_set1_epi32(SIGN as i32));
-            _mm256_blendv_epi8(words, sign, denormal)
-        }
+    fn take(&mut self, words: __m256i, live: __m256i) -> (__m256i, __m256i) {
+        let words = _mm256_blendv_epi8(_mm256_set1_epi32(ONE as i32), words, live);
+        let size = _mm256_and_si256(words, _mm256_set1_epi32(!SIGN as i32));
+        let zero = _mm256_setzero_si256();
+        let special = _mm256_cmpgt_epi32(size, _mm256_set1_epi32(INFINITY as i32 - 1));
+        let below_normal = _mm256_cmpgt_epi32(_mm256_set1_epi32(SMALLEST_NORMAL as i32), size);
+        let denormal = _mm256_andnot_si256(_mm256_cmpeq_epi32(size, zero), below_normal);
+        self.special = _mm256_or_si256(self.special, special);
+        self.denormal = _mm256_or_si256(self.denormal, denormal);
+        let skipped = _mm256_cmpeq_epi32(words, zero);
+        self.zero_word = _mm256_or_si256(self.zero_word, skipped);
+        let counted = _mm256_or_si256(size, _mm256_and_si256(below_normal, _mm256_set1_epi32(INFINITY as i32)));
+        self.least = _mm256_min_epi32(self.least, counted);
+        let sign = _mm256_and_si256(words, _mm256_set1_epi32(SIGN as i32));
+        (_mm256_blendv_epi8(words, sign, denormal), skipped)
     }
 
     #[target_feature(enable = "avx2")]
-    unsafe fn merge(&mut self, other: &Scan) {
-        // SAFETY: plain register arithmetic; the caller vouches for AVX2.
-        unsafe {
-            self.special = _mm256_or_si256(self.special, other.special);
-            self.denormal = _mm256_or_si256(self.denormal, other.denormal);
-            self.zero_word = _mm256_or_si256(self.zero_word, other.zero_word);
-            self.least = _mm256_min_epi32(self.least, other.least);
-        }
+    fn merge(&mut self, other: &Scan) {
+        self.special = _mm256_or_si256(self.special, other.special);
+        self.denormal = _mm256_or_si256(self.denormal, other.denormal);
+        self.zero_word = _mm256_or_si256(self.zero_word, other.zero_word);
+        self.least = _mm256_min_epi32(self.least, other.least);
     }
 }
 
 /// The smallest lane.
 #[target_feature(enable = "avx2")]
-unsafe fn least(value: __m256i) -> u32 {
+fn least(value: __m256i) -> u32 {
     let mut lanes = [0; 8];
-    // SAFETY: the caller vouches for AVX2.
-    unsafe { store(&mut lanes, value) };
+    store(&mut lanes, value);
     lanes.into_iter().min().unwrap_or(0)
 }
