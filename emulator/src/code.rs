@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use et_isa::form::Operands;
 use et_isa::{is_compressed, Class, Insn, Op, Status};
 
 use crate::platform::Platform;
@@ -14,27 +13,28 @@ use crate::trap::Trap;
 const PAGE: u64 = 4096;
 const SLOTS: usize = (PAGE / 2) as usize;
 
-/// What a slot asks the executor to do.
+/// Whether a slot's instruction can be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+#[repr(u8)]
+pub(crate) enum State {
+    /// Yes.
+    Ready = 0,
     /// Not looked at yet.
-    Undecoded,
+    Undecoded = 1,
     /// No defined instruction, or one that is illegal in U-mode whatever the state.
-    Illegal,
+    Illegal = 2,
     /// An instruction that traps to machine mode.
-    Mcode,
-    /// Integer instructions that only write x0.
-    Nop,
-    /// Any other.
-    Insn(Op),
+    Mcode = 4,
 }
 
 /// An instruction with its operands at hand. `rm` is 0..4 or 7 for dynamic. Branch and jump offsets in `imm` count
-/// slots; a CSR number takes the place of `imm`, and a 5-bit CSR immediate that of `rs1`.
+/// slots; a CSR number takes the place of `imm`, and a 5-bit CSR immediate that of `rs1`. Integer instructions that
+/// only write x0 appear as fences, which do nothing here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     pub imm: i32,
-    pub kind: Kind,
+    pub op: Op,
+    pub state: State,
     pub rd: u8,
     pub rs1: u8,
     pub rs2: u8,
@@ -45,28 +45,26 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    const UNDECODED: Slot = Slot { imm: 0, kind: Kind::Undecoded, rd: 0, rs1: 0, rs2: 0, rs3: 0, rm: 0, step: 1 };
+    const UNDECODED: Slot =
+        Slot { imm: 0, op: Op::Fence, state: State::Undecoded, rd: 0, rs1: 0, rs2: 0, rs3: 0, rm: 0, step: 1 };
 
     fn new(word: u32) -> Slot {
         let Some(insn) = Insn::decode(word) else {
-            return Slot {
-                kind: Kind::Illegal,
-                step: if is_compressed(word as u16) { 1 } else { 2 },
-                ..Slot::UNDECODED
-            };
+            return Slot { state: State::Illegal, ..Slot::UNDECODED };
         };
         let row = insn.op.row();
-        let operands: Operands = insn.operands();
-        let kind = match row.status {
-            Status::Mcode => Kind::Mcode,
-            Status::Graphics | Status::Illegal => Kind::Illegal,
-            Status::Works if matches!(operands.rm, 5 | 6) => Kind::Illegal,
-            Status::Works if operands.rd == 0 && matches!(row.class, Class::Int | Class::MulDiv) => Kind::Nop,
-            Status::Works => Kind::Insn(insn.op),
+        let operands = insn.operands();
+        let state = match row.status {
+            Status::Mcode => State::Mcode,
+            Status::Graphics | Status::Illegal => State::Illegal,
+            Status::Works if matches!(operands.rm, 5 | 6) => State::Illegal,
+            Status::Works => State::Ready,
         };
+        let idle = operands.rd == 0 && matches!(row.class, Class::Int | Class::MulDiv);
         let mut slot = Slot {
             imm: operands.imm,
-            kind,
+            op: if idle { Op::Fence } else { insn.op },
+            state,
             rd: operands.rd,
             rs1: operands.rs1,
             rs2: operands.rs2,

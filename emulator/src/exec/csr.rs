@@ -4,6 +4,7 @@ use super::interp::Position;
 use super::{Core, Done, Exit};
 use crate::code::Slot;
 use crate::platform::{Outcome, Platform};
+use crate::simd::Vectors;
 use et_isa::csr;
 
 /// fcsr bits that exist, and those that fflags shows.
@@ -18,7 +19,7 @@ pub(super) enum Access {
     Clear,
 }
 
-impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
+impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
     /// Executes an access. csrrs and csrrc with x0 or 0 do not write.
     #[inline(always)]
     pub(super) fn csr(&mut self, s: &Slot, at: &mut Position, access: Access, operand: u64) -> Done {

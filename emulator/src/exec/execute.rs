@@ -9,13 +9,13 @@ use super::{Core, Done, Exit};
 use crate::code::Slot;
 use crate::fp::{self, Rounding};
 use crate::platform::{Atomic, Level, Platform};
-use crate::simd::{self, each};
+use crate::simd::{self, each, Vectors};
 use crate::trap::{Cause, Trap};
 
 /// Executes `op` with the operands in `s`.
 #[inline(always)]
-pub(super) fn execute<P: Platform, const FLAGS: bool>(
-    core: &mut Core<'_, P, FLAGS>,
+pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
+    core: &mut Core<'_, P, V, FLAGS>,
     op: Op,
     s: &Slot,
     at: &mut Position,
@@ -50,7 +50,11 @@ pub(super) fn execute<P: Platform, const FLAGS: bool>(
     }
     macro_rules! compare {
         ($write:ident, $fast:path, $exact:expr) => {{
-            let holds = if FLAGS { core.exact_compare(s, $exact) } else { $fast(core.f(s.rs1), core.f(s.rs2)) };
+            let holds = if FLAGS {
+                core.exact_compare(s, $exact)
+            } else {
+                $fast(core.f(s.rs1), core.f(s.rs2))
+            };
             core.$write(s.rd, holds)
         }};
     }
@@ -67,15 +71,28 @@ pub(super) fn execute<P: Platform, const FLAGS: bool>(
             }
         };
     }
-    // The same on lane 0; what the fast form makes of the zeros in the other lanes is dropped.
-    macro_rules! scalar {
-        ($fast:path, $exact:expr, $by_lane:ident, $($source:ident),*) => {
+    // Arithmetic. The rare vectors that need care are read again, so that the common path need not keep them.
+    macro_rules! arithmetic {
+        ($name:ident, $again:ident, $by_lane:ident, $($source:ident),*) => {
             match core.rounding(s) {
-                Ok(Rounding::Nearest) if !FLAGS => {
-                    let r = $fast($(scalar(core.lane0(s.$source))),*);
-                    core.write_scalar(s.rd, r[0])
-                }
-                Ok(rm) => core.$by_lane(s, rm, $exact),
+                Ok(Rounding::Nearest) if !FLAGS => match core.vectors.$name($(core.f(s.$source)),*) {
+                    Some(r) => core.write(s.rd, r),
+                    None => core.$again(s, simd::careful::$name),
+                },
+                Ok(rm) => core.$by_lane(s, rm, fp::$name),
+                Err(exit) => Err(exit),
+            }
+        };
+    }
+    // Arithmetic on lane 0; what the fast form makes of the zeros in the other lanes is dropped.
+    macro_rules! scalar {
+        ($name:ident, $by_lane:ident, $($source:ident),*) => {
+            match core.rounding(s) {
+                Ok(Rounding::Nearest) if !FLAGS => match core.vectors.$name($(scalar(core.lane0(s.$source))),*) {
+                    Some(r) => core.write_scalar(s.rd, r[0]),
+                    None => core.$by_lane(s, Rounding::Nearest, fp::$name),
+                },
+                Ok(rm) => core.$by_lane(s, rm, fp::$name),
                 Err(exit) => Err(exit),
             }
         };
@@ -126,7 +143,10 @@ pub(super) fn execute<P: Platform, const FLAGS: bool>(
         Op::Srlw => core.int(s, word(core.x(s.rs1) as u32 >> (core.x(s.rs2) & 31))),
         Op::Sraw => core.int(s, (core.x(s.rs1) as i32 >> (core.x(s.rs2) & 31)) as u64),
         Op::Mul => core.int(s, core.x(s.rs1).wrapping_mul(core.x(s.rs2))),
-        Op::Mulh => core.int(s, ((core.x(s.rs1) as i64 as i128 * core.x(s.rs2) as i64 as i128) >> 64) as u64),
+        Op::Mulh => core.int(
+            s,
+            ((core.x(s.rs1) as i64 as i128 * core.x(s.rs2) as i64 as i128) >> 64) as u64,
+        ),
         Op::Mulhsu => core.int(s, ((core.x(s.rs1) as i64 as i128 * core.x(s.rs2) as i128) >> 64) as u64),
         Op::Mulhu => core.int(s, ((core.x(s.rs1) as u128 * core.x(s.rs2) as u128) >> 64) as u64),
         Op::Div => core.int(s, div(core.x(s.rs1) as i64, core.x(s.rs2) as i64)),
@@ -134,12 +154,30 @@ pub(super) fn execute<P: Platform, const FLAGS: bool>(
         Op::Rem => core.int(s, rem(core.x(s.rs1) as i64, core.x(s.rs2) as i64)),
         Op::Remu => core.int(s, core.x(s.rs1).checked_rem(core.x(s.rs2)).unwrap_or(core.x(s.rs1))),
         Op::Mulw => core.int(s, word(core.x(s.rs1).wrapping_mul(core.x(s.rs2)) as u32)),
-        Op::Divw => core.int(s, word(div(core.x(s.rs1) as i32 as i64, core.x(s.rs2) as i32 as i64) as u32)),
-        Op::Divuw => core.int(s, word((core.x(s.rs1) as u32).checked_div(core.x(s.rs2) as u32).unwrap_or(u32::MAX))),
-        Op::Remw => core.int(s, word(rem(core.x(s.rs1) as i32 as i64, core.x(s.rs2) as i32 as i64) as u32)),
-        Op::Remuw => {
-            core.int(s, word((core.x(s.rs1) as u32).checked_rem(core.x(s.rs2) as u32).unwrap_or(core.x(s.rs1) as u32)))
-        }
+        Op::Divw => core.int(
+            s,
+            word(div(core.x(s.rs1) as i32 as i64, core.x(s.rs2) as i32 as i64) as u32),
+        ),
+        Op::Divuw => core.int(
+            s,
+            word(
+                (core.x(s.rs1) as u32)
+                    .checked_div(core.x(s.rs2) as u32)
+                    .unwrap_or(u32::MAX),
+            ),
+        ),
+        Op::Remw => core.int(
+            s,
+            word(rem(core.x(s.rs1) as i32 as i64, core.x(s.rs2) as i32 as i64) as u32),
+        ),
+        Op::Remuw => core.int(
+            s,
+            word(
+                (core.x(s.rs1) as u32)
+                    .checked_rem(core.x(s.rs2) as u32)
+                    .unwrap_or(core.x(s.rs1) as u32),
+            ),
+        ),
         Op::Packb => core.int(s, (core.x(s.rs2) & 0xFF) << 8 | core.x(s.rs1) & 0xFF),
         // Control.
         Op::Jal => {
@@ -159,7 +197,10 @@ pub(super) fn execute<P: Platform, const FLAGS: bool>(
         Op::Bgeu => at.branch(s, core.x(s.rs1) >= core.x(s.rs2)),
         Op::Fence => Ok(()),
         Op::Ecall => Err(Exit::Ecall),
-        Op::Ebreak => Err(Exit::Trap(Trap { cause: Cause::Breakpoint, tval: at.pc() })),
+        Op::Ebreak => Err(Exit::Trap(Trap {
+            cause: Cause::Breakpoint,
+            tval: at.pc(),
+        })),
         Op::Csrrw => core.csr(s, at, Access::Write, core.x(s.rs1)),
         Op::Csrrs => core.csr(s, at, Access::Set, core.x(s.rs1)),
         Op::Csrrc => core.csr(s, at, Access::Clear, core.x(s.rs1)),
@@ -189,13 +230,13 @@ pub(super) fn execute<P: Platform, const FLAGS: bool>(
         Op::Flw => core.float_load(s),
         Op::Fsw => core.store(Level::L1, core.offset(s), core.lane0(s.rs2).to_le_bytes()),
         // Scalar floating point.
-        Op::FaddS => scalar!(simd::add, fp::add, exact_scalar2, rs1, rs2),
-        Op::FsubS => scalar!(simd::sub, fp::sub, exact_scalar2, rs1, rs2),
-        Op::FmulS => scalar!(simd::mul, fp::mul, exact_scalar2, rs1, rs2),
-        Op::FmaddS => scalar!(simd::fma, fp::fma, exact_scalar3, rs1, rs2, rs3),
-        Op::FmsubS => scalar!(simd::fms, fp::fms, exact_scalar3, rs1, rs2, rs3),
-        Op::FnmsubS => scalar!(simd::fnms, fp::fnms, exact_scalar3, rs1, rs2, rs3),
-        Op::FnmaddS => scalar!(simd::fnma, fp::fnma, exact_scalar3, rs1, rs2, rs3),
+        Op::FaddS => scalar!(add, exact_scalar2, rs1, rs2),
+        Op::FsubS => scalar!(sub, exact_scalar2, rs1, rs2),
+        Op::FmulS => scalar!(mul, exact_scalar2, rs1, rs2),
+        Op::FmaddS => scalar!(fma, exact_scalar3, rs1, rs2, rs3),
+        Op::FmsubS => scalar!(fms, exact_scalar3, rs1, rs2, rs3),
+        Op::FnmsubS => scalar!(fnms, exact_scalar3, rs1, rs2, rs3),
+        Op::FnmaddS => scalar!(fnma, exact_scalar3, rs1, rs2, rs3),
         Op::FsgnjS => core.write_scalar(s.rd, fp::sgnj(core.lane0(s.rs1), core.lane0(s.rs2))),
         Op::FsgnjnS => core.write_scalar(s.rd, fp::sgnjn(core.lane0(s.rs1), core.lane0(s.rs2))),
         Op::FsgnjxS => core.write_scalar(s.rd, fp::sgnjx(core.lane0(s.rs1), core.lane0(s.rs2))),
@@ -212,13 +253,13 @@ pub(super) fn execute<P: Platform, const FLAGS: bool>(
         Op::FclassS => core.put(s, fp::class(core.lane0(s.rs1)) as u64),
         Op::FmvWX => core.write_scalar(s.rd, core.x(s.rs1) as u32),
         // Packed floating point.
-        Op::FaddPs => rounded!(simd::add, fp::add, exact2, rs1, rs2),
-        Op::FsubPs => rounded!(simd::sub, fp::sub, exact2, rs1, rs2),
-        Op::FmulPs => rounded!(simd::mul, fp::mul, exact2, rs1, rs2),
-        Op::FmaddPs => rounded!(simd::fma, fp::fma, exact3, rs1, rs2, rs3),
-        Op::FmsubPs => rounded!(simd::fms, fp::fms, exact3, rs1, rs2, rs3),
-        Op::FnmsubPs => rounded!(simd::fnms, fp::fnms, exact3, rs1, rs2, rs3),
-        Op::FnmaddPs => rounded!(simd::fnma, fp::fnma, exact3, rs1, rs2, rs3),
+        Op::FaddPs => arithmetic!(add, again2, exact2, rs1, rs2),
+        Op::FsubPs => arithmetic!(sub, again2, exact2, rs1, rs2),
+        Op::FmulPs => arithmetic!(mul, again2, exact2, rs1, rs2),
+        Op::FmaddPs => arithmetic!(fma, again3, exact3, rs1, rs2, rs3),
+        Op::FmsubPs => arithmetic!(fms, again3, exact3, rs1, rs2, rs3),
+        Op::FnmsubPs => arithmetic!(fnms, again3, exact3, rs1, rs2, rs3),
+        Op::FnmaddPs => arithmetic!(fnma, again3, exact3, rs1, rs2, rs3),
         Op::FminPs => plain!(simd::min, fp::min, exact_plain2, rs1, rs2),
         Op::FmaxPs => plain!(simd::max, fp::max, exact_plain2, rs1, rs2),
         Op::FsgnjPs => lanes!(|a, b| fp::sgnj(a, b)),
@@ -243,9 +284,20 @@ pub(super) fn execute<P: Platform, const FLAGS: bool>(
         Op::FcvtPwuPs => by_mode!(simd::to_u32, fp::f32_to_u32),
         Op::FcvtPsPw => rounded!(simd::from_i32, fp::i32_to_f32, exact1, rs1),
         Op::FcvtPsPwu => rounded!(simd::from_u32, fp::u32_to_f32, exact1, rs1),
-        Op::FcvtPsF16 => plain!(simd::from_f16, |a, flags| fp::f16_to_f32(a as u16, flags), exact_plain1, rs1),
+        Op::FcvtPsF16 => plain!(
+            simd::from_f16,
+            |a, flags| fp::f16_to_f32(a as u16, flags),
+            exact_plain1,
+            rs1
+        ),
         Op::FcvtF16Ps => {
-            rounded!(core.frm(), simd::to_f16, |a, rm, flags| fp::f32_to_f16(a, rm, flags) as u32, exact1, rs1)
+            rounded!(
+                core.frm(),
+                simd::to_f16,
+                |a, rm, flags| fp::f32_to_f16(a, rm, flags) as u32,
+                exact1,
+                rs1
+            )
         }
         // Packed integer.
         Op::FaddPi => lanes!(|a, b| a.wrapping_add(b)),
@@ -395,7 +447,7 @@ pub(super) fn execute<P: Platform, const FLAGS: bool>(
         Op::FamomaxugPi => core.packed_atomic(s, Level::L3, Atomic::MaxU),
         Op::FamomingPs => core.packed_atomic(s, Level::L3, Atomic::MinPs),
         Op::FamomaxgPs => core.packed_atomic(s, Level::L3, Atomic::MaxPs),
-        // Never reached: these are decoded to `Kind::Illegal` or `Kind::Mcode`.
+        // Never reached: the decoder marks these as refused.
         Op::FenceI
         | Op::SfenceVma
         | Op::Sret

@@ -2,9 +2,10 @@
 
 use super::execute::execute;
 use super::{Core, Done, Exit, Stop};
-use crate::code::{decode, fetch, page_base, Code, Kind, Slot};
+use crate::code::{decode, fetch, page_base, Code, Slot, State};
 use crate::hart::Hart;
 use crate::platform::Platform;
+use crate::simd::Vectors;
 use crate::trap::{Cause, Trap};
 
 /// Where the loop is: in a page of slots, with a budget.
@@ -67,14 +68,18 @@ impl Position {
 
 /// Runs until something stops the hart.
 #[inline(always)]
-pub(super) fn run<P: Platform, const FLAGS: bool>(
-    hart: &mut Hart,
+pub(super) fn run<P: Platform, V: Vectors, const FLAGS: bool>(
+    mut core: Core<'_, P, V, FLAGS>,
     code: &mut Code,
-    platform: &mut P,
     budget: u64,
 ) -> Stop {
-    let mut core = Core::<P, FLAGS> { hart, platform };
-    let mut at = Position { base: 0, ip: 0, next: 0, left: budget, counted: budget };
+    let mut at = Position {
+        base: 0,
+        ip: 0,
+        next: 0,
+        left: budget,
+        counted: budget,
+    };
     'page: loop {
         at.base = page_base(core.hart.pc);
         at.ip = ((core.hart.pc - at.base) / 2) as usize;
@@ -87,31 +92,33 @@ pub(super) fn run<P: Platform, const FLAGS: bool>(
                 core.hart.pc = at.pc();
                 continue 'page;
             };
-            at.next = at.ip.wrapping_add(s.step as usize);
-            let done = match s.kind {
-                Kind::Insn(op) => {
-                    if core.hart.vpu_busy && op.row().class.uses_vpu() && !core.platform.settle(core.hart) {
-                        break Stop::Blocked;
+            // One test for everything unusual.
+            if s.state as u8 | core.hart.vpu_busy as u8 != 0 {
+                match s.state {
+                    State::Ready => {
+                        if s.op.row().class.uses_vpu() && !core.platform.settle(core.hart) {
+                            break Stop::Blocked;
+                        }
                     }
-                    execute(&mut core, op, s, &mut at)
+                    State::Undecoded => match decode(core.platform, at.pc()) {
+                        Ok(slot) => {
+                            page.slots[at.ip] = slot;
+                            continue;
+                        }
+                        Err(trap) => break Stop::Trap(trap),
+                    },
+                    State::Illegal | State::Mcode => break Stop::Trap(refused(core.platform, s.state, at.pc())),
                 }
-                Kind::Nop => Ok(()),
-                Kind::Undecoded => match decode(core.platform, at.pc()) {
-                    Ok(slot) => {
-                        page.slots[at.ip] = slot;
-                        continue;
-                    }
-                    Err(trap) => break Stop::Trap(trap),
-                },
-                Kind::Illegal | Kind::Mcode => Err(Exit::Illegal),
-            };
+            }
+            at.next = at.ip.wrapping_add(s.step as usize);
+            let done = execute(&mut core, s.op, s, &mut at);
             match done {
                 Ok(()) => {
                     at.left -= 1;
                     at.ip = at.next;
                 }
                 Err(Exit::Trap(trap)) => break Stop::Trap(trap),
-                Err(Exit::Illegal) => break Stop::Trap(refused(core.platform, s.kind, at.pc())),
+                Err(Exit::Illegal) => break Stop::Trap(refused(core.platform, State::Illegal, at.pc())),
                 Err(Exit::Blocked) => break Stop::Blocked,
                 Err(Exit::Ecall) => break Stop::Ecall,
             }
@@ -125,12 +132,21 @@ pub(super) fn run<P: Platform, const FLAGS: bool>(
 /// The exception of an instruction that does not execute.
 #[cold]
 #[inline(never)]
-fn refused<P: Platform>(platform: &mut P, kind: Kind, pc: u64) -> Trap {
+fn refused<P: Platform>(platform: &mut P, state: State, pc: u64) -> Trap {
     match fetch(platform, pc) {
         // The chip reports no word for a compressed instruction.
-        Ok(word) if word & 3 != 3 => Trap { cause: Cause::IllegalInstruction, tval: 0 },
-        Ok(word) if kind == Kind::Mcode => Trap { cause: Cause::MachineCode, tval: word as u64 },
-        Ok(word) => Trap { cause: Cause::IllegalInstruction, tval: word as u64 },
+        Ok(word) if word & 3 != 3 => Trap {
+            cause: Cause::IllegalInstruction,
+            tval: 0,
+        },
+        Ok(word) if state == State::Mcode => Trap {
+            cause: Cause::MachineCode,
+            tval: word as u64,
+        },
+        Ok(word) => Trap {
+            cause: Cause::IllegalInstruction,
+            tval: word as u64,
+        },
         Err(trap) => trap,
     }
 }

@@ -4,7 +4,7 @@ use super::{Core, Done};
 use crate::code::Slot;
 use crate::hart::Vector;
 use crate::platform::{Atomic, Level, Platform};
-use crate::simd::Lanes;
+use crate::simd::{Lanes, Vectors};
 use crate::trap::{Cause, Trap};
 
 /// The pattern operand of `fg32b.ps` that loads eight consecutive bytes.
@@ -32,7 +32,7 @@ fn narrow<const N: usize>(word: u32) -> [u8; N] {
     std::array::from_fn(|i| bytes[i])
 }
 
-impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
+impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
     #[inline(always)]
     fn load<const N: usize>(&mut self, level: Level, addr: u64) -> Result<[u8; N], Trap> {
         self.platform.load::<N>(self.hart, level, addr)
@@ -151,7 +151,10 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
     pub(super) fn scatter<const N: usize>(&mut self, s: &Slot, level: Level) -> Done {
         for e in self.pending() {
             let word = self.hart.f[s.rd as usize & 31].0[e];
-            if let Err(trap) = self.platform.store::<N>(self.hart, level, self.lane_address(s, e), narrow(word)) {
+            if let Err(trap) = self
+                .platform
+                .store::<N>(self.hart, level, self.lane_address(s, e), narrow(word))
+            {
                 return self.interrupted(e, trap);
             }
         }
@@ -216,7 +219,11 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
 
     /// `amocmpswap`: the comparand is x31.
     pub(super) fn compare_swap(&mut self, s: &Slot, level: Level, wide: bool) -> Done {
-        let comparand = if wide { self.hart.x[31] } else { self.hart.x[31] & 0xFFFF_FFFF };
+        let comparand = if wide {
+            self.hart.x[31]
+        } else {
+            self.hart.x[31] & 0xFFFF_FFFF
+        };
         self.atomic(s, level, wide, Atomic::CompareSwap(comparand))
     }
 

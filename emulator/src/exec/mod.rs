@@ -14,7 +14,7 @@ use et_isa::{is_compressed, Class, Insn};
 use crate::code::{Code, Slot};
 use crate::hart::Hart;
 use crate::platform::Platform;
-use crate::simd::{Host, Task};
+use crate::simd::{Host, Task, Vectors};
 use crate::trap::{Cause, Trap};
 
 /// Why [`run`] returned. The hart's `pc` is at the next instruction to execute, or at the one named here, which then
@@ -40,9 +40,19 @@ pub fn run<P: Platform>(hart: &mut Hart, code: &mut Code, platform: &mut P, budg
 pub fn run_on<P: Platform>(host: Host, hart: &mut Hart, code: &mut Code, platform: &mut P, budget: u64) -> Stop {
     if code.exact_flags() {
         // Exact flags are computed in integers, where vector instructions do not help.
-        Host::Portable.run(Run::<P, true> { hart, code, platform, budget })
+        Host::Portable.run(Run::<P, true> {
+            hart,
+            code,
+            platform,
+            budget,
+        })
     } else {
-        host.run(Run::<P, false> { hart, code, platform, budget })
+        host.run(Run::<P, false> {
+            hart,
+            code,
+            platform,
+            budget,
+        })
     }
 }
 
@@ -57,8 +67,13 @@ impl<P: Platform, const FLAGS: bool> Task for Run<'_, P, FLAGS> {
     type Output = Stop;
 
     #[inline(always)]
-    fn run(self) -> Stop {
-        interp::run::<P, FLAGS>(self.hart, self.code, self.platform, self.budget)
+    fn run<V: Vectors>(self, vectors: V) -> Stop {
+        let core = Core::<P, V, FLAGS> {
+            hart: self.hart,
+            platform: self.platform,
+            vectors,
+        };
+        interp::run(core, self.code, self.budget)
     }
 }
 
@@ -109,12 +124,13 @@ impl From<Trap> for Exit {
 type Done = Result<(), Exit>;
 
 /// What instructions act on.
-struct Core<'a, P, const FLAGS: bool> {
+struct Core<'a, P, V, const FLAGS: bool> {
     hart: &'a mut Hart,
     platform: &'a mut P,
+    vectors: V,
 }
 
-impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
+impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
     #[inline(always)]
     fn x(&self, register: u8) -> u64 {
         self.hart.x[register as usize & 31]

@@ -8,7 +8,7 @@ use crate::code::Slot;
 use crate::fp::{Flags, Rounding};
 use crate::hart::Vector;
 use crate::platform::Platform;
-use crate::simd::{self, Lanes};
+use crate::simd::{self, Lanes, Vectors};
 
 type Exact1 = fn(u32, Rounding, &mut Flags) -> u32;
 type Exact2 = fn(u32, u32, Rounding, &mut Flags) -> u32;
@@ -24,11 +24,15 @@ pub(super) fn scalar(a: u32) -> Lanes {
     [a, 0, 0, 0, 0, 0, 0, 0]
 }
 
-impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
+impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
     /// The rounding mode of an instruction; a reserved dynamic mode makes it illegal.
     #[inline(always)]
     pub(super) fn rounding(&self, s: &Slot) -> Result<Rounding, Exit> {
-        let bits = if s.rm == 7 { self.hart.fcsr >> 5 & 7 } else { s.rm as u32 };
+        let bits = if s.rm == 7 {
+            self.hart.fcsr >> 5 & 7
+        } else {
+            s.rm as u32
+        };
         Rounding::from_bits(bits).ok_or(Exit::Illegal)
     }
 
@@ -54,15 +58,11 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
     pub(super) fn write(&mut self, register: u8, lanes: Lanes) -> Done {
         let target = &mut self.hart.f[register as usize & 31];
         let mask = self.hart.m[0];
-        if mask == 0xFF {
-            *target = Vector(lanes);
+        *target = Vector(if mask == 0xFF {
+            lanes
         } else {
-            for (e, (old, new)) in target.0.iter_mut().zip(lanes).enumerate() {
-                if mask >> e & 1 != 0 {
-                    *old = new;
-                }
-            }
-        }
+            simd::blend(mask, target.0, lanes)
+        });
         Ok(())
     }
 
@@ -107,6 +107,19 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
         let (a, b, c) = (self.f(s.rs1), self.f(s.rs2), self.f(s.rs3));
         let r = self.exact(self.hart.m[0], &|e, flags| f(a[e], b[e], c[e], rm, flags));
         self.write(s.rd, r)
+    }
+
+    /// An instruction whose fast form gave up.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn again2(&mut self, s: &Slot, f: fn(Lanes, Lanes) -> Lanes) -> Done {
+        self.write(s.rd, f(self.f(s.rs1), self.f(s.rs2)))
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn again3(&mut self, s: &Slot, f: fn(Lanes, Lanes, Lanes) -> Lanes) -> Done {
+        self.write(s.rd, f(self.f(s.rs1), self.f(s.rs2), self.f(s.rs3)))
     }
 
     #[cold]
@@ -166,7 +179,7 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
     #[inline(always)]
     pub(super) fn select_by_mask(&mut self, s: &Slot) -> Done {
         let (a, b, m) = (self.f(s.rs1), self.f(s.rs2), self.hart.m[0]);
-        self.hart.f[s.rd as usize & 31] = Vector(std::array::from_fn(|e| if m >> e & 1 != 0 { a[e] } else { b[e] }));
+        self.hart.f[s.rd as usize & 31] = Vector(simd::blend(m, b, a));
         Ok(())
     }
 
@@ -230,7 +243,10 @@ impl<P: Platform, const FLAGS: bool> Core<'_, P, FLAGS> {
     #[inline(always)]
     pub(super) fn pack_halves(&mut self, s: &Slot) -> Done {
         let a = self.f(s.rs1);
-        self.write(s.rd, std::array::from_fn(|e| a[(2 * e) & 7] & 0xFFFF | a[(2 * e + 1) & 7] << 16))
+        self.write(
+            s.rd,
+            std::array::from_fn(|e| a[(2 * e) & 7] & 0xFFFF | a[(2 * e + 1) & 7] << 16),
+        )
     }
 }
 

@@ -1,5 +1,7 @@
 //! Which vector instructions of the host may be used, and the one place that switches them on.
 
+use super::Vectors;
+
 /// What the executor may use of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
@@ -15,6 +17,10 @@ pub enum Host {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Avx2(());
 
+/// No particular processor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Portable;
+
 /// Work that is compiled once for each kind of host. `run` must be `#[inline(always)]`, and so must everything in it
 /// that is to profit.
 pub(crate) trait Task {
@@ -22,7 +28,7 @@ pub(crate) trait Task {
     type Output;
 
     /// Does the work.
-    fn run(self) -> Self::Output;
+    fn run<V: Vectors>(self, vectors: V) -> Self::Output;
 }
 
 impl Host {
@@ -43,15 +49,15 @@ impl Host {
     #[inline]
     pub(crate) fn run<T: Task>(self, task: T) -> T::Output {
         match self {
-            Host::Portable => task.run(),
+            Host::Portable => task.run(Portable),
             #[cfg(target_arch = "x86_64")]
-            Host::Avx2(Avx2(())) => {
+            Host::Avx2(proof) => {
                 #[target_feature(enable = "avx2,fma,bmi1,bmi2")]
-                unsafe fn with_avx2<T: Task>(task: T) -> T::Output {
-                    task.run()
+                unsafe fn with_avx2<T: Task>(task: T, proof: Avx2) -> T::Output {
+                    task.run(proof)
                 }
                 // SAFETY: an `Avx2` is only made by `detect`, after the processor reported all four features.
-                unsafe { with_avx2(task) }
+                unsafe { with_avx2(task, proof) }
             }
         }
     }

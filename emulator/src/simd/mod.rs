@@ -2,13 +2,15 @@
 //!
 //! Everything is written as loops over lanes without branches. The executor is compiled twice, once for any host and
 //! once with AVX2 and FMA switched on, where the compiler turns these loops into vector code; which copy runs is
-//! decided at run time. Denormals and NaN are handled by masking, so that the host's floating-point control register
-//! is never touched. Where the host's rounding differs from the chip's (a product that rounds up to the smallest
-//! normal), the whole vector is computed again by `fp`.
+//! decided at run time. The host's floating-point control register is never touched: denormals and NaN are masked, or
+//! found and treated apart.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 mod host;
 
 pub use host::Host;
+use host::Portable;
 pub(crate) use host::Task;
 
 use crate::fp::{self, Flags, Rounding, CANONICAL_NAN, INFINITY, SIGN, SMALLEST_NORMAL};
@@ -29,6 +31,13 @@ macro_rules! each {
     }};
 }
 pub(crate) use each;
+
+/// `new` where `mask` has a bit, `old` elsewhere.
+#[inline(always)]
+pub(crate) fn blend(mask: u8, old: Lanes, new: Lanes) -> Lanes {
+    let bit: Lanes = std::array::from_fn(|e| 1 << e);
+    each!(|old, new, bit| if mask as u32 & bit != 0 { new } else { old })
+}
 
 /// All ones if true.
 #[inline(always)]
@@ -68,81 +77,108 @@ fn finish(r: f32) -> u32 {
     unless_nan(r, flush(r))
 }
 
-/// Whether any lane is the smallest normal, where the host may have rounded up from the denormal range.
-#[inline(always)]
-fn doubtful(r: &Lanes) -> bool {
-    let mut found = 0;
-    for &lane in r {
-        found |= mask(lane & !SIGN == SMALLEST_NORMAL);
+/// The arithmetic that matters most, as each kind of host does it best. `None` where it takes the care of
+/// [`careful`].
+pub(crate) trait Vectors: Copy {
+    /// `a + b`.
+    fn add(self, a: Lanes, b: Lanes) -> Option<Lanes>;
+    /// `a - b`.
+    fn sub(self, a: Lanes, b: Lanes) -> Option<Lanes>;
+    /// `a * b`.
+    fn mul(self, a: Lanes, b: Lanes) -> Option<Lanes>;
+    /// `a * b + c` with one rounding.
+    fn fma(self, a: Lanes, b: Lanes, c: Lanes) -> Option<Lanes>;
+
+    /// `a * b - c`.
+    #[inline(always)]
+    fn fms(self, a: Lanes, b: Lanes, c: Lanes) -> Option<Lanes> {
+        self.fma(a, b, negate(c))
     }
-    found != 0
-}
 
-/// `a + b`. The host's sums are exact where they are denormal.
-#[inline(always)]
-pub(crate) fn add(a: Lanes, b: Lanes) -> Lanes {
-    each!(|a, b| finish(float(a) + float(b)))
-}
-
-/// `a - b`.
-#[inline(always)]
-pub(crate) fn sub(a: Lanes, b: Lanes) -> Lanes {
-    each!(|a, b| finish(float(a) - float(b)))
-}
-
-/// `a * b`.
-#[inline(always)]
-pub(crate) fn mul(a: Lanes, b: Lanes) -> Lanes {
-    let r = each!(|a, b| finish(float(a) * float(b)));
-    if doubtful(&r) {
-        return exact_mul(a, b);
+    /// `-(a * b) + c`.
+    #[inline(always)]
+    fn fnms(self, a: Lanes, b: Lanes, c: Lanes) -> Option<Lanes> {
+        self.fma(negate(a), b, c)
     }
-    r
-}
 
-#[cold]
-#[inline(never)]
-fn exact_mul(a: Lanes, b: Lanes) -> Lanes {
-    each!(|a, b| fp::mul(a, b, Rounding::Nearest, &mut Flags::default()))
-}
-
-/// `a * b + c` with one rounding.
-#[inline(always)]
-pub(crate) fn fma(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
-    let r = each!(|a, b, c| finish(float(a).mul_add(float(b), float(c))));
-    if doubtful(&r) {
-        return exact_fma(a, b, c);
+    /// `-(a * b) - c`.
+    #[inline(always)]
+    fn fnma(self, a: Lanes, b: Lanes, c: Lanes) -> Option<Lanes> {
+        self.fma(negate(a), b, negate(c))
     }
-    r
 }
 
-#[cold]
-#[inline(never)]
-fn exact_fma(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
-    each!(|a, b, c| fp::fma(a, b, c, Rounding::Nearest, &mut Flags::default()))
+impl Vectors for Portable {
+    #[inline(always)]
+    fn add(self, _: Lanes, _: Lanes) -> Option<Lanes> {
+        None
+    }
+
+    #[inline(always)]
+    fn sub(self, _: Lanes, _: Lanes) -> Option<Lanes> {
+        None
+    }
+
+    #[inline(always)]
+    fn mul(self, _: Lanes, _: Lanes) -> Option<Lanes> {
+        None
+    }
+
+    #[inline(always)]
+    fn fma(self, _: Lanes, _: Lanes, _: Lanes) -> Option<Lanes> {
+        None
+    }
+}
+
+/// Arithmetic with every case considered, in plain loops.
+pub(crate) mod careful {
+    use super::*;
+
+    /// `a + b`. The host's sums are exact where they are denormal.
+    pub(crate) fn add(a: Lanes, b: Lanes) -> Lanes {
+        each!(|a, b| finish(float(a) + float(b)))
+    }
+
+    /// `a - b`.
+    pub(crate) fn sub(a: Lanes, b: Lanes) -> Lanes {
+        each!(|a, b| finish(float(a) - float(b)))
+    }
+
+    /// `a * b`. The host may have rounded a denormal up to the smallest normal.
+    pub(crate) fn mul(a: Lanes, b: Lanes) -> Lanes {
+        each!(|a, b| match finish(float(a) * float(b)) {
+            r if r & !SIGN == SMALLEST_NORMAL => fp::mul(a, b, Rounding::Nearest, &mut Flags::default()),
+            r => r,
+        })
+    }
+
+    /// `a * b + c`.
+    pub(crate) fn fma(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
+        each!(|a, b, c| match finish(float(a).mul_add(float(b), float(c))) {
+            r if r & !SIGN == SMALLEST_NORMAL => fp::fma(a, b, c, Rounding::Nearest, &mut Flags::default()),
+            r => r,
+        })
+    }
+
+    /// `a * b - c`.
+    pub(crate) fn fms(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
+        fma(a, b, negate(c))
+    }
+
+    /// `-(a * b) + c`.
+    pub(crate) fn fnms(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
+        fma(negate(a), b, c)
+    }
+
+    /// `-(a * b) - c`.
+    pub(crate) fn fnma(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
+        fma(negate(a), b, negate(c))
+    }
 }
 
 #[inline(always)]
 fn negate(a: Lanes) -> Lanes {
     each!(|a| a ^ SIGN)
-}
-
-/// `a * b - c`.
-#[inline(always)]
-pub(crate) fn fms(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
-    fma(a, b, negate(c))
-}
-
-/// `-(a * b) + c`.
-#[inline(always)]
-pub(crate) fn fnms(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
-    fma(negate(a), b, c)
-}
-
-/// `-(a * b) - c`.
-#[inline(always)]
-pub(crate) fn fnma(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
-    fma(negate(a), b, negate(c))
 }
 
 /// One of two floats; a NaN gives way.

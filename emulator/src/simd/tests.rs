@@ -58,12 +58,15 @@ fn operands() -> impl Iterator<Item = u32> {
 /// Computes `$result` on `$host`. A task of its own for each use, so that the fast form is inlined into the copy that
 /// has the host's vector instructions.
 macro_rules! on {
-    ($host:expr, $inputs:expr, |$a:ident, $b:ident, $c:ident| $result:expr) => {{
+    ($host:expr, $inputs:expr, |$a:ident, $b:ident, $c:ident| $result:expr) => {
+        on!($host, $inputs, |_v, $a, $b, $c| $result)
+    };
+    ($host:expr, $inputs:expr, |$v:ident, $a:ident, $b:ident, $c:ident| $result:expr) => {{
         struct Once([Lanes; 3]);
         impl Task for Once {
             type Output = Lanes;
             #[inline(always)]
-            fn run(self) -> Lanes {
+            fn run<V: Vectors>(self, $v: V) -> Lanes {
                 let [$a, $b, $c] = self.0;
                 $result
             }
@@ -84,7 +87,11 @@ fn compare(name: &str, fast: impl Fn(Host, [Lanes; 3]) -> Lanes, exact: impl Fn(
             for e in 0..8 {
                 let [a, b, c] = inputs.map(|lanes| lanes[e]);
                 let want = exact(a, b, c);
-                assert_eq!(got[e], want, "{name} on {host:?}: {a:08x} {b:08x} {c:08x}: {:08x}, not {want:08x}", got[e]);
+                assert_eq!(
+                    got[e], want,
+                    "{name} on {host:?}: {a:08x} {b:08x} {c:08x}: {:08x}, not {want:08x}",
+                    got[e]
+                );
             }
         }
     }
@@ -114,33 +121,52 @@ macro_rules! check2 {
         )
     };
 }
-macro_rules! check3 {
-    ($fast:path, $exact:path) => {
+/// The second group names the three inputs, the third those that the operation has.
+macro_rules! check_arithmetic {
+    ($name:ident, [$a:ident $b:ident $c:ident], $($operand:ident),*) => {
         compare(
-            stringify!($fast),
-            |host, x| on!(host, x, |a, b, c| $fast(a, b, c)),
-            |a, b, c| $exact(a, b, c, Rounding::Nearest, &mut Flags::default()),
+            stringify!($name),
+            |host, x| {
+                on!(host, x, |v, $a, $b, $c| {
+                    let _ = $c;
+                    v.$name($($operand),*).unwrap_or_else(|| careful::$name($($operand),*))
+                })
+            },
+            |$a, $b, $c| {
+                let _ = $c;
+                fp::$name($($operand,)* Rounding::Nearest, &mut Flags::default())
+            },
         )
     };
 }
 
 #[test]
 fn arithmetic() {
-    check2!(add, |a, b, flags| fp::add(a, b, Rounding::Nearest, flags));
-    check2!(sub, |a, b, flags| fp::sub(a, b, Rounding::Nearest, flags));
-    check2!(mul, |a, b, flags| fp::mul(a, b, Rounding::Nearest, flags));
-    check3!(fma, fp::fma);
-    check3!(fms, fp::fms);
-    check3!(fnms, fp::fnms);
-    check3!(fnma, fp::fnma);
+    check_arithmetic!(add, [a b c], a, b);
+    check_arithmetic!(sub, [a b c], a, b);
+    check_arithmetic!(mul, [a b c], a, b);
+    check_arithmetic!(fma, [a b c], a, b, c);
+    check_arithmetic!(fms, [a b c], a, b, c);
+    check_arithmetic!(fnms, [a b c], a, b, c);
+    check_arithmetic!(fnma, [a b c], a, b, c);
 }
 
 #[test]
 fn a_product_just_below_the_smallest_normal_is_zero() {
-    let (a, b) = ([0x3F7F_FFFF; 8], [0x0080_0000; 8]);
+    let inputs = [[0x3F7F_FFFF; 8], [0x0080_0000; 8], [0; 8]];
     for host in [Host::Portable, Host::detect()] {
-        assert_eq!(on!(host, [a, b, [0; 8]], |a, b, _c| mul(a, b)), [0; 8]);
-        assert_eq!(on!(host, [a, b, [0; 8]], |a, b, c| fma(a, b, c)), [0; 8]);
+        assert_eq!(
+            on!(host, inputs, |v, a, b, _c| v
+                .mul(a, b)
+                .unwrap_or_else(|| careful::mul(a, b))),
+            [0; 8]
+        );
+        assert_eq!(
+            on!(host, inputs, |v, a, b, c| v
+                .fma(a, b, c)
+                .unwrap_or_else(|| careful::fma(a, b, c))),
+            [0; 8]
+        );
     }
 }
 
@@ -179,4 +205,14 @@ fn transcendentals() {
     check1!(recip, fp::recip);
     check1!(exp2, fp::exp2);
     check1!(log2, fp::log2);
+}
+
+#[test]
+fn blending_follows_the_mask() {
+    for m in 0..=0xFF {
+        let got = on!(Host::detect(), [[m; 8], [1; 8], [2; 8]], |m, old, new| blend(
+            m[0] as u8, old, new
+        ));
+        assert_eq!(got, std::array::from_fn(|e| 1 + (m >> e & 1)));
+    }
 }
