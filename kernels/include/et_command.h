@@ -127,7 +127,7 @@ struct et_rope_params {
     float freq_scale;      // interpolation of positions
     float ext_factor;      // YaRN: share of extrapolation in the ramp's lower part
     float ramp_low;        // YaRN: pair where the ramp starts
-    float ramp_slope;      // YaRN: 1 / pairs of the ramp
+    float ramp_range;      // YaRN: pairs of the ramp
     float cos_magnitude;   // factor of the cosines
     float sin_magnitude;   // factor of the sines; its sign is the direction
     uint32_t sections[4];

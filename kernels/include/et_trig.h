@@ -7,12 +7,26 @@
 // Beyond this the integer path takes over: up to it the quotient by pi/2 is rounded to the right integer within 2^-7.
 #define V_TRIG_LIMIT 0x1p18f
 
-// pi/2 in three parts; polynomials (minimax on |r| <= 0.8055, z = r*r): sin r = r + r*z*S(z), cos r = 1 - z/2 + z*z*C(z).
-enum { V_TRIG_TWO_OVER_PI, V_TRIG_P1, V_TRIG_P2, V_TRIG_P3, V_TRIG_S2, V_TRIG_S1, V_TRIG_S0, V_TRIG_C2, V_TRIG_C1,
-       V_TRIG_C0, V_TRIG_HALF, V_TRIG_ONE, V_TRIG_CONSTANTS };
-static const float v_trig[V_TRIG_CONSTANTS] = {
-    0.63661977f, 1.5707964f, -4.3711388e-8f, -1.7151245e-15f, -0.00019574842f, 0.0083326865f, -0.16666664f,
-    2.4534866e-5f, -0.0013888241f, 0.041666664f, 0.5f, 1.0f};
+// pi/2 in three parts; polynomials (minimax on |r| <= 0.8055, z = r*r): sin r = r + r*z*S(z), cos r = 1 - z/2 +
+// z*z*C(z).
+enum {
+    V_TRIG_TWO_OVER_PI,
+    V_TRIG_P1,
+    V_TRIG_P2,
+    V_TRIG_P3,
+    V_TRIG_S2,
+    V_TRIG_S1,
+    V_TRIG_S0,
+    V_TRIG_C2,
+    V_TRIG_C1,
+    V_TRIG_C0,
+    V_TRIG_HALF,
+    V_TRIG_ONE,
+    V_TRIG_CONSTANTS
+};
+static const float v_trig[V_TRIG_CONSTANTS] = {0.63661977f,     1.5707964f,    -4.3711388e-8f, -1.7151245e-15f,
+                                               -0.00019574842f, 0.0083326865f, -0.16666664f,   2.4534866e-5f,
+                                               -0.0013888241f,  0.041666664f,  0.5f,           1.0f};
 
 // 2/pi as a binary fraction, after 32 zero bits: enough for the greatest float.
 static const uint32_t v_trig_two_over_pi[8] = {0,          0xA2F9836E, 0x4E441529, 0xFC2757D1,

@@ -1,26 +1,27 @@
 // FLASH_ATTN_EXT: dst = softmax(scale * Q K^T + slope * mask) V without the matrix of logits in memory.
 //
-// A unit of work is a block of query rows (tokens and heads) that share the head of K and V, and a range of keys. One minion
-// works through a unit in tiles of up to 64 keys, with the tensor unit in F32:
+// A unit of work is a block of query rows (tokens and heads) that share the head of K and V, and a range of keys. One
+// minion works through a unit in tiles of up to 64 keys, with the tensor unit in F32:
 //   1. K of 16 keys is converted to F32 in scratchpad, and S(rows x 16) = Q(rows x dk) K^T(dk x 16), K being transposed
 //      while it is loaded;
 //   2. mask, softcap, running maximum and powers turn S into weights P, and older sums are scaled to the new maximum;
 //   3. V of the tile is converted, and O(rows x dv) += P(rows x keys) V(keys x dv).
-// Groups of 16 keys that the mask hides from all rows are passed over. When there are fewer blocks than minions (one token
-// with few heads), ranges of keys go to different minions, their sums to the workspace, and all harts combine them.
+// Groups of 16 keys that the mask hides from all rows are passed over. When there are fewer blocks than minions (one
+// token with few heads), ranges of keys go to different minions, their sums to the workspace, and all harts combine
+// them.
 //
 // Weights of 0 are exact zeros, and the tensor unit skips a zero weight: what lies in hidden rows of V never counts.
 #include "et_attention.h"
 #include "et_kv.h"
 #include "et_tensor_unit.h"
 
-#define TILE 64u            // keys
-#define TILE_BYTES (TILE * 4)
-#define ROWS_MAX 64u        // rows of a block
-#define STAGE_BYTES 16384u  // K or V on their way to the tensor unit
-#define SPLIT_KEYS 32u      // least keys of a range
-#define SPLITS_MAX 256u
-#define NO_MAXIMUM 0xFF7FFFFFu // -FLT_MAX: unlike -inf it can be subtracted from itself
+#define TILE        64u // keys
+#define TILE_BYTES  (TILE * 4)
+#define ROWS_MAX    64u    // rows of a block
+#define STAGE_BYTES 16384u // K or V on their way to the tensor unit
+#define SPLIT_KEYS  32u    // least keys of a range
+#define SPLITS_MAX  256u
+#define NO_MAXIMUM  0xFF7FFFFFu // -FLT_MAX: unlike -inf it can be subtracted from itself
 
 // One row's running state.
 struct row {
@@ -42,16 +43,16 @@ _Static_assert(sizeof(struct scratch) % 64 == 0, "rows of Q start on a line");
 struct attention {
     const struct et_command *cmd;
     const struct et_tensor *q, *k, *v, *mask, *sinks, *dst;
-    uint32_t dk, dv;          // elements of a head
+    uint32_t dk, dv;           // elements of a head
     uint32_t q_pitch, o_pitch; // bytes of a staged row
-    uint32_t heads;           // that share K and V
-    uint32_t groups;          // of such heads
-    uint32_t all_rows;        // tokens times heads
-    uint32_t block;           // rows of a block
-    uint32_t blocks;          // in all_rows
+    uint32_t heads;            // that share K and V
+    uint32_t groups;           // of such heads
+    uint32_t all_rows;         // tokens times heads
+    uint32_t block;            // rows of a block
+    uint32_t blocks;           // in all_rows
     uint32_t units;
-    uint32_t keys;            // of a range
-    uint32_t splits;          // ranges
+    uint32_t keys;   // of a range
+    uint32_t splits; // ranges
     struct scratch *scratch;
     uint64_t q_rows, o_rows, s_rows;
 };
@@ -62,7 +63,7 @@ struct unit {
     uint32_t first_row; // of all_rows
     uint32_t first_head;
     uint32_t i3;
-    uint64_t k, v;      // key 0
+    uint64_t k, v; // key 0
     uint32_t begin, end;
     uint32_t split;
 };
@@ -142,21 +143,32 @@ static uint32_t head_of(const struct attention *a, const struct unit *u, uint32_
     return u->first_head + row % a->heads;
 }
 
-// Refreshes `bytes` of each of `rows` rows, `stride` bytes apart.
-static void refresh_rows(const struct et_tensor *t, uint64_t addr, uint64_t stride, uint32_t rows, uint64_t bytes)
+// Starts evicting lines, `stride` bytes apart (a multiple of 64): dest 1 = to L2, 2 = to L3.
+static void evict_lines(uint64_t dest, uint64_t line, uint64_t stride, uint32_t lines)
 {
-    if (!(t->flags & ET_REFRESH))
-        return;
-    for (; rows; --rows, addr += stride)
-        et_evict(addr, bytes, 2);
-    et_wait_cache();
+    register uint64_t x31 __asm__("x31") = stride;
+    __asm__ volatile("csrw evict_va, %0" ::"r"(dest << 58 | line | (lines - 1)), "r"(x31) : "memory");
 }
 
 // Drops this hart's copies of lines of scratchpad that the tensor unit has written.
 static void forget(uint64_t addr, uint64_t stride, uint32_t rows)
 {
-    register uint64_t x31 __asm__("x31") = stride;
-    __asm__ volatile("csrw evict_va, %0" ::"r"(1ull << 58 | addr | (rows - 1)), "r"(x31) : "memory");
+    evict_lines(1, addr, stride, rows);
+    et_wait_cache();
+}
+
+// Refreshes `bytes` of each of up to 16 rows, `stride` bytes apart.
+static void refresh_rows(const struct et_tensor *t, uint64_t addr, uint64_t stride, uint32_t rows, uint64_t bytes)
+{
+    if (!(t->flags & ET_REFRESH))
+        return;
+    if (stride % 64 == 0) {
+        for (uint64_t line = addr & ~63ull; line < addr + bytes; line += 64)
+            evict_lines(2, line, stride, rows);
+    } else {
+        for (; rows; --rows, addr += stride)
+            et_evict(addr, bytes, 2);
+    }
     et_wait_cache();
 }
 
@@ -220,6 +232,7 @@ static void start_unit(const struct attention *a, const struct unit *u)
     }
     et_publish_scratch(a->q_rows, (uint64_t)u->rows * a->q_pitch);
     et_publish_scratch(a->o_rows, bytes);
+    et_publish_scratch(a->s_rows, (uint64_t)u->rows * TILE_BYTES);
 }
 
 // Which groups of 16 keys of a tile some row sees, one bit each.
@@ -263,10 +276,10 @@ static uint32_t visible_groups(const struct attention *a, const struct unit *u, 
 }
 
 // C = rows of 16 words at `addr`.
-#define C_ROW(i, low, high)                                                                    \
-    if (rows == i)                                                                             \
-        return;                                                                                \
-    __asm__ volatile("flw.ps " low ", 0(%0)\n\tflw.ps " high ", 32(%0)" ::"r"(addr) : T_C_MATRIX); \
+#define C_ROW(i, low, high)                                                                                            \
+    if (rows == i)                                                                                                     \
+        return;                                                                                                        \
+    __asm__ volatile("flw.ps " low ", 0(%0)\n\tflw.ps " high ", 32(%0)" ::"r"(addr) : T_C_MATRIX);                     \
     addr += stride
 static inline __attribute__((always_inline)) void load_c(uint64_t addr, uint64_t stride, uint32_t rows)
 {
@@ -384,29 +397,30 @@ static void stage_mask(uint64_t mask, uint32_t count, uint32_t visible, uint64_t
     }
 }
 
-// f = logits of 8 keys, in units of ln 2. f18: slope, f20: -inf, f21: softcap. Hidden keys are -inf even where K is NaN.
-#define FINISH_LOGITS(f, off)                               \
-    do {                                                    \
-        V_LOAD(f, s, off);                                  \
-        if (capped) {                                       \
-            V("fsgnj.ps f0, " f ", " f);                    \
-            v_tanh();                                       \
-            V("fmul.ps " f ", f0, f21, rne");               \
-        }                                                   \
-        if (mask) {                                         \
-            V_LOAD("f0", mask, off);                        \
-            V("fmadd.ps " f ", f0, f18, " f ", rne");       \
-            V("feq.ps f1, f0, f20");                        \
-            V("fcmov.ps " f ", f1, f20, " f);               \
-        }                                                   \
+// f = logits of 8 keys, in units of ln 2. f18: slope, f20: -inf, f21: softcap. Hidden keys are -inf even where K is
+// NaN.
+#define FINISH_LOGITS(f, off)                                                                                          \
+    do {                                                                                                               \
+        V_LOAD(f, s, off);                                                                                             \
+        if (capped) {                                                                                                  \
+            V("fsgnj.ps f0, " f ", " f);                                                                               \
+            v_tanh();                                                                                                  \
+            V("fmul.ps " f ", f0, f21, rne");                                                                          \
+        }                                                                                                              \
+        if (mask) {                                                                                                    \
+            V_LOAD("f0", mask, off);                                                                                   \
+            V("fmadd.ps " f ", f0, f18, " f ", rne");                                                                  \
+            V("feq.ps f1, f0, f20");                                                                                   \
+            V("fcmov.ps " f ", f1, f20, " f);                                                                          \
+        }                                                                                                              \
     } while (0)
 
 // f = -inf beyond the first n lanes.
-#define HIDE_BEYOND(f, n)                                                             \
-    do {                                                                              \
-        __asm__ volatile("mov.m.x m0, %0, 0" ::"r"(0xFFu << (n) & 0xFF));             \
-        V("fbci.ps " f ", 0xFF800");                                                  \
-        v_all_lanes();                                                                \
+#define HIDE_BEYOND(f, n)                                                                                              \
+    do {                                                                                                               \
+        __asm__ volatile("mov.m.x m0, %0, 0" ::"r"(0xFFu << (n)&0xFF));                                                \
+        V("fbci.ps " f ", 0xFF800");                                                                                   \
+        v_all_lanes();                                                                                                 \
     } while (0)
 
 // Scales a row of O by f24 where the maximum has changed.
@@ -676,15 +690,19 @@ static void combine(const struct attention *a, uint32_t row, uint64_t share)
     }
     row_factor(a, head);
     store_result(a, sum, et_row(a->dst, head, token, i3));
+    et_publish_scratch(share, SPLITS_MAX * 4 + a->o_pitch);
 }
 
 uint32_t et_flash_attn(const struct et_command *cmd, const struct et_grid *grid)
 {
     struct attention a;
     plan(&a, cmd, grid);
-    if (grid->thread == 0)
+    if (grid->thread == 0) {
         for (uint32_t item = grid->minion; item < a.units * a.splits; item += grid->minions)
             run_unit(&a, item);
+        // The rest of the scratchpad was published for the tensor unit.
+        et_publish_scratch((uintptr_t)a.scratch->sums, sizeof(struct scratch) - offsetof(struct scratch, sums));
+    }
     if (a.splits > 1) {
         et_barrier(grid);
         uint32_t rows = a.q->ne[1] * a.q->ne[2] * a.q->ne[3];

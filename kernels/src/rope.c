@@ -1,20 +1,20 @@
 // ROPE: rotates pairs of elements of each row by angles that depend on the row's token and on the pair.
 //
-// The angle of pair p is position * theta_scale^p, multiplied up pair by pair in F32 as the host does: at large positions a
-// differently rounded angle would be another angle. Cosines and sines are computed once per token and kept in
-// scratchpad for all heads of that token which this hart owns.
+// The angle of pair p is position * theta_scale^p, multiplied up pair by pair in F32 as the host does: at large
+// positions a differently rounded angle would be another angle. Cosines and sines are computed once per token and kept
+// in scratchpad for all heads of that token which this hart owns.
 #include "et_f16.h"
 #include "et_math.h"
 #include "et_trig.h"
 
 static const int32_t lane_numbers[8] __attribute__((aligned(32))) = {0, 1, 2, 3, 4, 5, 6, 7};
 
-// Tables in scratch: one float per pair, or two equal ones (and alternating signs of the sine) where a vector holds both
-// elements of a pair. The angles lie where the cosines will.
+// Tables in scratch: one float per pair, or two equal ones (and alternating signs of the sine) where a vector holds
+// both elements of a pair. The angles lie where the cosines will.
 struct tables {
     uint64_t cosines;
     uint64_t sines;
-    uint32_t count;    // floats in each
+    uint32_t count; // floats in each
     bool doubled;
 };
 
@@ -111,21 +111,24 @@ static void cosines_and_sines(const struct et_command *cmd, const struct tables 
         V_LOAD_BCAST("f1", params, offsetof(struct et_rope_params, freq_scale));
         V("fmul.ps f1, f0, f1, rne");
         if (p->ext_factor != 0.0f) {
-            // mix = (1 - clamp((pair - low) * slope)) * ext_factor; theta = scaled * (1 - mix) + unscaled * mix
+            // mix = (1 - clamp((pair - low) / range)) * ext_factor; theta = scaled * (1 - mix) + unscaled * mix,
+            // rounded as the host's compilers do: where positions are large, other roundings are other angles.
+            V("fsgnj.ps f22, f0, f0");
+            V("fsgnj.ps f23, f1, f1");
             V_LOAD_BCAST("f2", params, offsetof(struct et_rope_params, ramp_low));
-            V("fsub.ps f2, f20, f2, rne");
-            V_LOAD_BCAST("f3", params, offsetof(struct et_rope_params, ramp_slope));
-            V("fmul.ps f2, f2, f3, rne");
+            V("fsub.ps f0, f20, f2, rne");
+            V_LOAD_BCAST("f1", params, offsetof(struct et_rope_params, ramp_range));
+            v_div();
             V_BCAST_BITS("f3", 0);
-            V("fmax.ps f2, f2, f3");
+            V("fmax.ps f2, f0, f3");
             V("fbci.ps f3, 0x3F800");
             V("fmin.ps f2, f2, f3");
             V("fsub.ps f2, f3, f2, rne");
             V_LOAD_BCAST("f4", params, offsetof(struct et_rope_params, ext_factor));
             V("fmul.ps f2, f2, f4, rne");
             V("fsub.ps f3, f3, f2, rne");
-            V("fmul.ps f1, f1, f3, rne");
-            V("fmadd.ps f1, f0, f2, f1, rne");
+            V("fmul.ps f2, f22, f2, rne");
+            V("fmadd.ps f1, f23, f3, f2, rne");
         }
         V("fsgnj.ps f0, f1, f1");
         v_sin_cos();
@@ -148,12 +151,12 @@ static void cosines_and_sines(const struct et_command *cmd, const struct tables 
 }
 
 // One vector of F32 to dst: normal, or global through the byte offsets in f31.
-#define STORE_F32(owned, f, addr)                      \
-    do {                                               \
-        if (owned)                                     \
-            V_STORE(f, addr, 0);                       \
-        else                                           \
-            V_GATHER("fscwg.ps", f, "f31", addr);      \
+#define STORE_F32(owned, f, addr)                                                                                      \
+    do {                                                                                                               \
+        if (owned)                                                                                                     \
+            V_STORE(f, addr, 0);                                                                                       \
+        else                                                                                                           \
+            V_GATHER("fscwg.ps", f, "f31", addr);                                                                      \
     } while (0)
 
 // Both elements of a pair side by side: x * cos + (other of the pair) * (-sin, +sin).
@@ -208,13 +211,19 @@ static inline __attribute__((always_inline)) void rotate_halves(uint64_t src, ui
     v_all_lanes();
 }
 
-// F16, either pairing: the elements of a pair are `delta` bytes apart. f30: byte offsets of 8 pairs' first elements.
-static inline __attribute__((always_inline)) void rotate_f16(uint64_t src, uint64_t dst, const struct tables *t,
-                                                             uint64_t delta, uint64_t step, bool owned)
+// F16 or BF16, either pairing: the elements of a pair are `delta` bytes apart. f30: byte offsets of 8 pairs' first
+// elements.
+static inline __attribute__((always_inline)) void rotate_16(uint64_t src, uint64_t dst, const struct tables *t,
+                                                            uint64_t delta, uint64_t step, bool bf16, bool owned)
 {
     uint64_t cosines = t->cosines, sines = t->sines;
-    V_F16_UNIT("f28");
-    V_F16_HALF("f29");
+    if (bf16) {
+        V_BF16_ROUND("f28");
+        V_BF16_QUIET("f29");
+    } else {
+        V_F16_UNIT("f28");
+        V_F16_HALF("f29");
+    }
     for (uint32_t left = t->count; left;) {
         uint32_t lanes = left < 8 ? left : 8;
         if (lanes < 8)
@@ -223,14 +232,24 @@ static inline __attribute__((always_inline)) void rotate_f16(uint64_t src, uint6
         V_GATHER("fgh.ps", "f1", "f30", src + delta);
         V_LOAD("f2", cosines, 0);
         V_LOAD("f3", sines, 0);
-        V_F16_TO_F32("f0", "f4", "f28");
-        V_F16_TO_F32("f1", "f5", "f28");
+        if (bf16) {
+            V_BF16_TO_F32("f0");
+            V_BF16_TO_F32("f1");
+        } else {
+            V_F16_TO_F32("f0", "f4", "f28");
+            V_F16_TO_F32("f1", "f5", "f28");
+        }
         V("fmul.ps f4, f1, f3, rne");
         V("fmul.ps f5, f0, f3, rne");
         V("fmsub.ps f4, f0, f2, f4, rne");
         V("fmadd.ps f5, f1, f2, f5, rne");
-        V_F32_TO_F16("f4", "f0", "f1", "f29");
-        V_F32_TO_F16("f5", "f2", "f3", "f29");
+        if (bf16) {
+            V_F32_TO_BF16("f4", "f0", "f1", "f28", "f29");
+            V_F32_TO_BF16("f5", "f2", "f3", "f28", "f29");
+        } else {
+            V_F32_TO_F16("f4", "f0", "f1", "f29");
+            V_F32_TO_F16("f5", "f2", "f3", "f29");
+        }
         if (owned) {
             V_GATHER("fsch.ps", "f4", "f30", dst);
             V_GATHER("fsch.ps", "f5", "f30", dst + delta);
@@ -250,7 +269,7 @@ static inline __attribute__((always_inline)) void rotate_f16(uint64_t src, uint6
 // Elements that are not rotated. f31: byte offsets of 8 consecutive elements.
 static void copy(uint32_t type, uint64_t src, uint64_t dst, uint32_t count, bool owned)
 {
-    uint32_t bytes = type == ET_F16 ? 16 : 32;
+    uint32_t bytes = type == ET_F32 ? 32 : 16;
     for (uint32_t left = count; left; src += bytes, dst += bytes) {
         uint32_t lanes = left < 8 ? left : 8;
         if (lanes < 8)
@@ -284,18 +303,35 @@ static void rotate_f32(const struct et_rope_params *p, uint64_t src, uint64_t ds
     }
 }
 
+static void rotate_narrow(uint32_t type, const struct et_rope_params *p, uint64_t src, uint64_t dst,
+                          const struct tables *t, bool owned)
+{
+    bool adjacent = p->pairing == ET_ROPE_ADJACENT;
+    uint64_t delta = adjacent ? 2 : 2 * p->pairs, step = adjacent ? 4 : 2;
+    if (type == ET_F16) {
+        if (owned)
+            rotate_16(src, dst, t, delta, step, false, true);
+        else
+            rotate_16(src, dst, t, delta, step, false, false);
+    } else if (owned) {
+        rotate_16(src, dst, t, delta, step, true, true);
+    } else {
+        rotate_16(src, dst, t, delta, step, true, false);
+    }
+}
+
 uint32_t et_rope(const struct et_command *cmd, const struct et_grid *grid)
 {
     const struct et_tensor *d = &cmd->dst, *s = &cmd->src[0];
     const struct et_rope_params *p = &cmd->params.rope;
-    if (d->type != ET_F32 && d->type != ET_F16)
+    if (d->type != ET_F32 && d->type != ET_F16 && d->type != ET_BF16)
         return ET_BAD_TYPE;
     struct et_range rows = et_rows(cmd, grid);
     if (rows.begin == rows.end)
         return ET_OK;
 
     bool owned = d->flags & ET_LINES_OWNED, adjacent = p->pairing == ET_ROPE_ADJACENT;
-    uint64_t size = d->type == ET_F16 ? 2 : 4, bytes = d->ne[0] * size;
+    uint64_t size = d->type == ET_F32 ? 4 : 2, bytes = d->ne[0] * size;
     struct tables t = {.cosines = grid->scratch, .doubled = adjacent && d->type == ET_F32};
     t.count = t.doubled ? 2 * p->pairs : p->pairs;
     t.sines = t.cosines + (((uint64_t)t.count * 4 + 63) & ~63ull);
@@ -322,10 +358,8 @@ uint32_t et_rope(const struct et_command *cmd, const struct et_grid *grid)
         uint64_t from = src + p->offset * size, to = dst + p->offset * size;
         if (d->type == ET_F32)
             rotate_f32(p, from, to, &t, owned);
-        else if (owned)
-            rotate_f16(from, to, &t, adjacent ? 2 : 2 * p->pairs, adjacent ? 4 : 2, true);
         else
-            rotate_f16(from, to, &t, adjacent ? 2 : 2 * p->pairs, adjacent ? 4 : 2, false);
+            rotate_narrow(d->type, p, from, to, &t, owned);
         if (src != dst) {
             copy(d->type, src, dst, p->offset, owned);
             copy(d->type, src + rest * size, dst + rest * size, d->ne[0] - rest, owned);
@@ -333,5 +367,6 @@ uint32_t et_rope(const struct et_command *cmd, const struct et_grid *grid)
         if (owned)
             et_publish(dst, bytes);
     }
+    et_publish_scratch(t.cosines, t.sines - t.cosines + (uint64_t)t.count * 4);
     return ET_OK;
 }

@@ -1,5 +1,5 @@
-// SOFT_MAX: each row of dst = the weights exp(x) / sum exp(x) with x = scale * src + slope * mask, and a sink's share in the
-// sum where there are sinks.
+// SOFT_MAX: each row of dst = the weights exp(x) / sum exp(x) with x = scale * src + slope * mask, and a sink's share
+// in the sum where there are sinks.
 //
 // Three passes over a row: x and its maximum, powers and their sum, division. dst holds the row between passes.
 #include "et_attention.h"
@@ -7,8 +7,8 @@
 
 static const int32_t lane_numbers[8] __attribute__((aligned(32))) = {0, 1, 2, 3, 4, 5, 6, 7};
 
-// f18: scale * log2(e), f19: slope * log2(e), f20-f23: running maxima, then sums. f28: F16 unit, f29: offsets of halves,
-// f31: offsets of words.
+// f18: scale * log2(e), f19: slope * log2(e), f20-f23: running maxima, then sums. f28: F16 unit, f29: offsets of
+// halves, f31: offsets of words.
 
 enum mask { NO_MASK, MASK_F32, MASK_F16 };
 
@@ -20,26 +20,26 @@ struct row {
 };
 
 // f = scaled logits of 8 elements at byte offset `off` of the F32 rows.
-#define LOGITS(mask_type, f, m, off)                                       \
-    do {                                                                   \
-        V_LOAD(f, src, off);                                               \
-        if (mask_type == MASK_F32)                                         \
-            V_LOAD(m, mask, off);                                          \
-        if (mask_type == MASK_F16) {                                       \
-            V_GATHER("fgh.ps", m, "f29", mask + (off) / 2);                \
-            V_F16_TO_F32(m, "f8", "f28");                                  \
-        }                                                                  \
-        V("fmul.ps " f ", " f ", f18, rne");                               \
-        if (mask_type != NO_MASK)                                          \
-            V("fmadd.ps " f ", " m ", f19, " f ", rne");                   \
+#define LOGITS(mask_type, f, m, off)                                                                                   \
+    do {                                                                                                               \
+        V_LOAD(f, src, off);                                                                                           \
+        if (mask_type == MASK_F32)                                                                                     \
+            V_LOAD(m, mask, off);                                                                                      \
+        if (mask_type == MASK_F16) {                                                                                   \
+            V_GATHER("fgh.ps", m, "f29", mask + (off) / 2);                                                            \
+            V_F16_TO_F32(m, "f8", "f28");                                                                              \
+        }                                                                                                              \
+        V("fmul.ps " f ", " f ", f18, rne");                                                                           \
+        if (mask_type != NO_MASK)                                                                                      \
+            V("fmadd.ps " f ", " m ", f19, " f ", rne");                                                               \
     } while (0)
 
-#define STORE(owned, f, off)                               \
-    do {                                                   \
-        if (owned)                                         \
-            V_STORE(f, dst, off);                          \
-        else                                               \
-            V_GATHER("fscwg.ps", f, "f31", dst + (off));   \
+#define STORE(owned, f, off)                                                                                           \
+    do {                                                                                                               \
+        if (owned)                                                                                                     \
+            V_STORE(f, dst, off);                                                                                      \
+        else                                                                                                           \
+            V_GATHER("fscwg.ps", f, "f31", dst + (off));                                                               \
     } while (0)
 
 static inline __attribute__((always_inline)) void logits(const struct row *r, enum mask mask_type, bool owned)
@@ -88,11 +88,11 @@ static inline __attribute__((always_inline)) void powers(const struct row *r, bo
     V_BCAST_BITS("f21", 0);
     V_BCAST_BITS("f22", 0);
     V_BCAST_BITS("f23", 0);
-#define POWER(f, sum, off)                         \
-    V_LOAD(f, dst, off);                           \
-    V("fsub.ps " f ", " f ", f24, rne");           \
-    V("fexp.ps " f ", " f);                        \
-    V("fadd.ps " sum ", " sum ", " f ", rne");     \
+#define POWER(f, sum, off)                                                                                             \
+    V_LOAD(f, dst, off);                                                                                               \
+    V("fsub.ps " f ", " f ", f24, rne");                                                                               \
+    V("fexp.ps " f ", " f);                                                                                            \
+    V("fadd.ps " sum ", " sum ", " f ", rne");                                                                         \
     STORE(owned, f, off)
     for (; left >= 32; left -= 32, dst += 128) {
         POWER("f0", "f20", 0);
@@ -119,9 +119,9 @@ static inline __attribute__((always_inline)) void normalise(const struct row *r,
 {
     uint64_t dst = r->dst;
     uint32_t left = r->count;
-#define DIVIDE(f, off)                       \
-    V_LOAD(f, dst, off);                     \
-    V("fmul.ps " f ", " f ", f20, rne");     \
+#define DIVIDE(f, off)                                                                                                 \
+    V_LOAD(f, dst, off);                                                                                               \
+    V("fmul.ps " f ", " f ", f20, rne");                                                                               \
     STORE(owned, f, off)
     for (; left >= 32; left -= 32, dst += 128) {
         DIVIDE("f0", 0);
@@ -147,7 +147,8 @@ static void read_back(const struct row *r)
     et_wait_cache();
 }
 
-static inline __attribute__((always_inline)) void row(const struct row *r, enum mask mask_type, const float *sink, bool owned)
+static inline __attribute__((always_inline)) void row(const struct row *r, enum mask mask_type, const float *sink,
+                                                      bool owned)
 {
     logits(r, mask_type, owned);
     V("fsgnj.ps f24, f20, f20");
@@ -173,13 +174,13 @@ static inline __attribute__((always_inline)) void row(const struct row *r, enum 
         et_publish(r->dst, (uint64_t)r->count * 4);
 }
 
-#define ROWS_OF(mask_type)                                                                 \
-    static void rows_##mask_type(const struct row *r, const float *sink, bool owned)       \
-    {                                                                                      \
-        if (owned)                                                                         \
-            row(r, mask_type, sink, true);                                                 \
-        else                                                                               \
-            row(r, mask_type, sink, false);                                                \
+#define ROWS_OF(mask_type)                                                                                             \
+    static void rows_##mask_type(const struct row *r, const float *sink, bool owned)                                   \
+    {                                                                                                                  \
+        if (owned)                                                                                                     \
+            row(r, mask_type, sink, true);                                                                             \
+        else                                                                                                           \
+            row(r, mask_type, sink, false);                                                                            \
     }
 ROWS_OF(NO_MASK)
 ROWS_OF(MASK_F32)

@@ -23,6 +23,8 @@ pub fn lower(node: &Node) -> Result<Command, Refusal> {
     let (name, size) = match dst.ty {
         Type::F32 => ("rope_f32", 4),
         Type::F16 => ("rope_f16", 2),
+        // The CPU backend has no such thing, but a context shift rotates a BF16 cache in place, here or nowhere.
+        Type::BF16 => ("rope_bf16", 2),
         other => return Err(Refusal::new(format!("type {other} is not rotated"))),
     };
     require(src.ty == dst.ty && positions.ty == Type::I32, || "mixed types".to_owned())?;
@@ -69,7 +71,7 @@ fn params(node: &Node) -> Result<et_rope_params, Refusal> {
         freq_scale: node.param_f32(6),
         ext_factor: node.param_f32(7),
         ramp_low: yarn.low,
-        ramp_slope: yarn.slope,
+        ramp_range: yarn.range,
         cos_magnitude: yarn.magnitude,
         sin_magnitude: direction * yarn.magnitude,
         sections,
@@ -79,7 +81,7 @@ fn params(node: &Node) -> Result<et_rope_params, Refusal> {
 /// YaRN: where the ramp between extrapolated and interpolated pairs lies, and the factor of the result.
 struct Yarn {
     low: f32,
-    slope: f32,
+    range: f32,
     magnitude: f32,
 }
 
@@ -94,7 +96,7 @@ impl Yarn {
         let low = pair(node.param_f32(9)).floor().max(0.0);
         let high = pair(node.param_f32(10)).ceil().min(n_dims - 1.0);
         let correction = if ext_factor == 0.0 { 1.0 } else { 1.0 + 0.1 * (1.0 / freq_scale).ln() };
-        Yarn { low, slope: 1.0 / (high - low).max(0.001), magnitude: attn_factor * correction }
+        Yarn { low, range: (high - low).max(0.001), magnitude: attn_factor * correction }
     }
 }
 

@@ -34,8 +34,9 @@ impl Device {
 
     /// Runs one node.
     pub fn run(&self, node: &Node) -> Result<(), Failure> {
-        let Ok(Lowered::Command(command)) = ops::lower(node) else { panic!("{} is refused", node.label()) };
-        self.0.run(&mut [command.raw], 0, false).map(|_| ())
+        let Ok(Lowered::Command(mut command)) = ops::lower(node) else { panic!("{} is refused", node.label()) };
+        command.raw.workspace_size = command.workspace;
+        self.0.run(&mut [command.raw], command.workspace, false).map(|_| ())
     }
 }
 
