@@ -59,8 +59,8 @@ impl Engine<'_> {
                         let lanes = &mut hart.f[register(half)].0;
                         *lanes = match code {
                             1 => simd::from_i32(*lanes),
-                            6 => simd::mul(*lanes, std::array::from_fn(|e| vector[8 * half + e])),
-                            _ => simd::mul(*lanes, [vector[row]; 8]),
+                            6 => simd::careful::mul(*lanes, std::array::from_fn(|e| vector[8 * half + e])),
+                            _ => simd::careful::mul(*lanes, [vector[row]; 8]),
                         };
                     }
                     continue;
