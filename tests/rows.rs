@@ -2,7 +2,7 @@
 
 use et_emulator::Config;
 use ggml_abi::{Op, Type};
-use ggml_et::command::et_command;
+use ggml_et::command::{et_command, ET_REFRESH};
 use ggml_et::device::emulated::Emulated;
 use ggml_et::device::session::{Failure, Session};
 use ggml_et::graph::{Node, Operand};
@@ -40,6 +40,10 @@ impl Device {
         let node = Node { op, sub: None, name: String::new(), dst: dst.clone(), src, params: [0; 16] };
         let Ok(Lowered::Command(command)) = ops::lower(&node) else { panic!("{op} is refused") };
         let mut commands: [et_command; 1] = [command.raw];
+        // As after another command of the launch, so that the refreshing is exercised too.
+        for source in &mut commands[0].src {
+            source.flags |= ET_REFRESH;
+        }
         self.0.run(&mut commands, 0, false).map(|_| ())
     }
 
@@ -325,6 +329,37 @@ fn views_leave_their_neighbours_alone() {
                 at += row as usize;
             }
             assert!(got[at..].iter().all(|&byte| byte == 0xAA), "{ty} {width}");
+        }
+    }
+}
+
+#[test]
+fn strided_blocks_and_transposed_elements_are_found() {
+    let device = Device::new();
+    let x: Vec<f32> = (0..1920).map(|i| i as f32 - 960.0).collect();
+    // The middle 64 of 192 elements of each row, as a context shift reads a cache.
+    for ty in QUANTISED {
+        let stored = device.convert(Type::F32, ty, &f32_bytes(&x), x.len());
+        let whole = words(&device.convert(ty, Type::F32, &stored, x.len()));
+        let mut src = contiguous(device.upload(&stored), ty, [192, 10, 1, 1]);
+        src.addr += row_bytes(ty, 64) as u64;
+        (src.ne[0], src.view) = (64, true);
+        let dst = contiguous(device.upload(&[0xAA; 2560]), Type::F32, [64, 10, 1, 1]);
+        device.run(Op::Cpy, &dst, &[src]).unwrap();
+        let expected: Vec<u32> = whole.chunks_exact(192).flat_map(|row| &row[64..128]).copied().collect();
+        assert_eq!(words(&device.download(dst.addr, 2560)), expected, "{ty}");
+    }
+    // Distances between neighbours below a line, of whole lines, and neither.
+    for (columns, rows) in [(6, 320), (32, 60), (40, 48), (192, 10)] {
+        let mut src = contiguous(device.upload(&f32_bytes(&x)), Type::F32, [rows, columns, 1, 1]);
+        (src.nb[0], src.nb[1]) = (columns as u64 * 4, 4);
+        let transposed: Vec<f32> =
+            (0..columns).flat_map(|c| (0..rows).map(move |r| r * columns + c)).map(|i| x[i as usize]).collect();
+        for ty in [Type::F32, Type::F16] {
+            let expected = device.convert(Type::F32, ty, &f32_bytes(&transposed), x.len());
+            let dst = contiguous(device.upload(&vec![0xAA; expected.len()]), ty, [rows, columns, 1, 1]);
+            device.run(Op::Cpy, &dst, &[src.clone()]).unwrap();
+            assert_eq!(device.download(dst.addr, expected.len()), expected, "{ty} {columns} {rows}");
         }
     }
 }
