@@ -1,8 +1,8 @@
 // Exact conversions between F32 and the two 16-bit formats, 8 lanes at a time.
 //
 // Halves lie in the low 16 bits of a lane; upper bits are ignored on input and zero on output. The chip's own
-// conversions flush F16 subnormals, which real files are full of. F32 subnormals are below F16's range and become zeros.
-// NaN stays NaN. frm must be 0 (round to nearest, ties to even), as kernels leave it.
+// conversions flush F16 subnormals, which real files are full of. F32 subnormals are below F16's range and become
+// zeros. NaN stays NaN. frm must be 0 (round to nearest, ties to even), as kernels leave it.
 //
 // The v_ functions follow the rule of et_math.h: argument and result in f0, changing only f0-f7. The macros work on
 // registers of the caller's choice, with constants that the caller loads once.
@@ -18,28 +18,28 @@
 
 // F16 in `f` to F32 in `f`; `t` is clobbered. The mantissa times 2^-24 is right where the chip yields zero, and in
 // other places smaller than its result, so that the greater magnitude (same sign: unsigned order) is the value.
-#define V_F16_TO_F32(f, t, k)                \
-    do {                                     \
-        V("fslli.pi " t ", " f ", 22");      \
-        V("fcvt.ps.f16 " f ", " f);          \
-        V("fcvt.ps.pwu " t ", " t ", rne");  \
-        V("fmul.ps " t ", " t ", " k);       \
-        V("fsgnj.ps " t ", " t ", " f);      \
-        V("fmaxu.pi " f ", " f ", " t);      \
+#define V_F16_TO_F32(f, t, k)                                                                                          \
+    do {                                                                                                               \
+        V("fslli.pi " t ", " f ", 22");                                                                                \
+        V("fcvt.ps.f16 " f ", " f);                                                                                    \
+        V("fcvt.ps.pwu " t ", " t ", rne");                                                                            \
+        V("fmul.ps " t ", " t ", " k);                                                                                 \
+        V("fsgnj.ps " t ", " t ", " f);                                                                                \
+        V("fmaxu.pi " f ", " f ", " t);                                                                                \
     } while (0)
 
 // F32 in `f` to F16 in `f`; `t` and `u` are clobbered. Where the chip yields zero, adding 0.5 rounds to a multiple of
 // 2^-24, and the count of those is the half's bit pattern (0x400 included, the smallest normal).
-#define V_F32_TO_F16(f, t, u, k)                       \
-    do {                                               \
-        V("fsgnjx.ps " t ", " f ", " f);               \
-        V("fsrli.pi " f ", " f ", 31");                \
-        V("fcvt.f16.ps " u ", " t);                    \
-        V("fadd.ps " t ", " t ", " k ", rne");         \
-        V("fslli.pi " f ", " f ", 15");                \
-        V("fsub.pi " t ", " t ", " k);                 \
-        V("fcmov.ps " t ", " u ", " u ", " t);         \
-        V("for.pi " f ", " f ", " t);                  \
+#define V_F32_TO_F16(f, t, u, k)                                                                                       \
+    do {                                                                                                               \
+        V("fsgnjx.ps " t ", " f ", " f);                                                                               \
+        V("fsrli.pi " f ", " f ", 31");                                                                                \
+        V("fcvt.f16.ps " u ", " t);                                                                                    \
+        V("fadd.ps " t ", " t ", " k ", rne");                                                                         \
+        V("fslli.pi " f ", " f ", 15");                                                                                \
+        V("fsub.pi " t ", " t ", " k);                                                                                 \
+        V("fcmov.ps " t ", " u ", " u ", " t);                                                                         \
+        V("for.pi " f ", " f ", " t);                                                                                  \
     } while (0)
 
 // BF16 in `f` to F32 in `f`, bit for bit.
@@ -50,16 +50,16 @@
 #define V_BF16_QUIET(q) V("fbci.pi " q ", 64")
 
 // F32 in `f` to BF16 in `f`; `t` and `u` are clobbered. Subnormals are kept; a NaN keeps its payload and becomes quiet.
-#define V_F32_TO_BF16(f, t, u, k, q)               \
-    do {                                           \
-        V("fsrli.pi " t ", " f ", 16");            \
-        V("fandi.pi " u ", " t ", 1");             \
-        V("for.pi " t ", " t ", " q);              \
-        V("fadd.pi " u ", " u ", " f);             \
-        V("feq.ps " f ", " f ", " f);              \
-        V("fadd.pi " u ", " u ", " k);             \
-        V("fsrli.pi " u ", " u ", 16");            \
-        V("fcmov.ps " f ", " f ", " u ", " t);     \
+#define V_F32_TO_BF16(f, t, u, k, q)                                                                                   \
+    do {                                                                                                               \
+        V("fsrli.pi " t ", " f ", 16");                                                                                \
+        V("fandi.pi " u ", " t ", 1");                                                                                 \
+        V("for.pi " t ", " t ", " q);                                                                                  \
+        V("fadd.pi " u ", " u ", " f);                                                                                 \
+        V("feq.ps " f ", " f ", " f);                                                                                  \
+        V("fadd.pi " u ", " u ", " k);                                                                                 \
+        V("fsrli.pi " u ", " u ", 16");                                                                                \
+        V("fcmov.ps " f ", " f ", " u ", " t);                                                                         \
     } while (0)
 
 static inline void v_f16_to_f32(void)

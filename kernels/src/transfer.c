@@ -15,7 +15,7 @@
     if ((n) >= 8 * (k) + 8) {                                                                                          \
         X;                                                                                                             \
     } else if ((n) > 8 * (k)) {                                                                                        \
-        v_lanes((n)-8 * (k));                                                                                          \
+        v_lanes((n)&7);                                                                                                \
         X;                                                                                                             \
         v_all_lanes();                                                                                                 \
     }
