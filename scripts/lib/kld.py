@@ -39,9 +39,11 @@ def mean(host, form, context, chunks, et, ubatch=512, flash="on", env=None, time
     where = stock.ON_ET if et else []
     run = host.run(
         "llama-perplexity", "-m", stock.model(form), "-f", stock.CORPUS, "-c", context, "-b", context, "-ub", ubatch,
-        "-fa", flash, "-t", threads(), "--kl-divergence-base", base(host, form, context, chunks), "--kl-divergence",
-        *where, et=et, env=env, timeout=timeout,
+        "-fa", flash, "-t", threads(), "-lv", "4", "--kl-divergence-base", base(host, form, context, chunks),
+        "--kl-divergence", *where, et=et, env=env, timeout=timeout,
     )
+    if et and not re.search(r"ET0 model buffer size", run.output):
+        raise RuntimeError(f"the model was not on ET0: {run.tail()}")
     found = re.search(r"Mean\s+KLD:\s*(-?[\d.]+|nan|-?inf)", run.output)
     if run.code != 0 or not found:
         raise RuntimeError(f"no KL divergence: {run.tail()}")

@@ -2,7 +2,6 @@
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -72,22 +71,20 @@ class Host:
         full = {k: v for k, v in full.items() if v is not None}
         command = [str(self.bin / program), *map(str, args)]
         start = time.monotonic()
-        # A session of its own, so that the time limit reaches children too.
-        process = subprocess.Popen(
-            command, env=full, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        try:
-            out, err = process.communicate(timeout=timeout)
-            code = process.returncode
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            out, err = process.communicate()
-            code = None
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-        text = [stream.decode("utf-8", "replace") for stream in (out, err)]
+        with subprocess.Popen(
+            command, env=full, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            try:
+                streams = process.communicate(timeout=timeout)
+                code = process.returncode
+            except subprocess.TimeoutExpired:
+                process.kill()
+                streams = process.communicate()
+                code = None
+            except BaseException:
+                process.kill()
+                raise
+        text = [stream.decode("utf-8", "replace") for stream in streams]
         return Run([program, *map(str, args)], code, *text, time.monotonic() - start)
 
     def complete(self, path, prompt, tokens, *args, et=True, env=None, timeout=600):
