@@ -50,6 +50,14 @@ pub fn log2(a: u32, flags: &mut Flags) -> u32 {
     log2_finite(a)
 }
 
+/// The sum of `c[k] * x^k`, in pairs of pairs: a shorter chain of dependent operations than Horner's.
+#[inline(always)]
+fn polynomial(c: &[f64; 13], x: f64) -> f64 {
+    let (x2, x4) = (x * x, (x * x) * (x * x));
+    let four = |k: usize| (c[k] + c[k + 1] * x) + (c[k + 2] + c[k + 3] * x) * x2;
+    (four(0) + four(4) * x4) + (four(8) + c[12] * x4) * (x4 * x4)
+}
+
 /// `2^a` for flushed `a` that is not NaN.
 #[inline(always)]
 pub(crate) fn exp2_finite(a: u32) -> u32 {
@@ -70,12 +78,7 @@ pub(crate) fn exp2_finite(a: u32) -> u32 {
     const MAGIC: f64 = 6_755_399_441_055_744.0;
     let shifted = clamped + MAGIC;
     let r = clamped - (shifted - MAGIC);
-    let mut p = C[12];
-    let mut k = 12;
-    while k > 0 {
-        k -= 1;
-        p = p * r + C[k];
-    }
+    let p = polynomial(&C, r);
     let scale = f64::from_bits((shifted.to_bits() << 52).wrapping_add(1023 << 52));
     let result = ((p * scale) as f32).to_bits();
     if x < -126.0 {
@@ -94,13 +97,17 @@ pub(crate) fn log2_finite(a: u32) -> u32 {
     let e = (offset as i32 >> 23) as f64;
     let m = f32::from_bits((offset & 0x007F_FFFF).wrapping_add(SQRT_HALF)) as f64;
     let s = (m - 1.0) / (m + 1.0);
-    let s2 = s * s;
-    let mut p = 1.0 / 23.0;
-    let mut k = 21;
-    while k > 0 {
-        p = p * s2 + 1.0 / k as f64;
-        k -= 2;
-    }
+    // atanh(s) / s = 1 + s^2 / 3 + s^4 / 5 + ...
+    const C: [f64; 13] = {
+        let mut c = [0.0; 13];
+        let mut k = 0;
+        while k < 12 {
+            c[k] = 1.0 / (2 * k + 1) as f64;
+            k += 1;
+        }
+        c
+    };
+    let p = polynomial(&C, s * s);
     let result = ((e + p * s * (2.0 / std::f64::consts::LN_2)) as f32).to_bits();
     let result = if a < SMALLEST_NORMAL || a == SIGN { SIGN | INFINITY } else { result };
     let result = if a == INFINITY { INFINITY } else { result };
