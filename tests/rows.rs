@@ -253,7 +253,7 @@ fn dequantisers_give_the_cpus_bits() {
         for i in 0..200 {
             // Scales of every size, subnormal ones among them.
             for _ in 0..scales {
-                data.extend(f16::from_bits((i * 155 & 0x7BFF) as u16 | (i as u16 & 1) << 15).to_le_bytes());
+                data.extend(f16::from_bits(((i * 155) & 0x7BFF) as u16 | (i as u16 & 1) << 15).to_le_bytes());
             }
             data.extend((2 * scales..bytes).map(|_| (noise(&mut state) * 128.0) as i8 as u8));
         }
