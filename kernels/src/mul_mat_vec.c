@@ -86,11 +86,10 @@ struct rows {
     uint64_t a[GROUP];
 };
 
-#define ADVANCE(bytes)                      \
-    do {                                    \
-        for (uint32_t i = 0; i < GROUP; ++i) \
-            r->a[i] += bytes;               \
-    } while (0)
+// Inner loops keep the addresses in variables of their own, which stay in registers.
+#define TAKE_ROWS() uint64_t a0 = r->a[0], a1 = r->a[1], a2 = r->a[2], a3 = r->a[3]
+#define GIVE_ROWS() *r = (struct rows){{a0, a1, a2, a3}}
+#define ADVANCE(bytes) (a0 += (bytes), a1 += (bytes), a2 += (bytes), a3 += (bytes))
 
 // Sums are in f24-f27, those of odd elements or vectors in f28-f31.
 static void clear_sums(void)
@@ -111,11 +110,11 @@ static void clear_sums(void)
 #define ROW_2(f) f("f4", "f8", "f20", "f26", "f30")
 #define ROW_3(f) f("f5", "f9", "f21", "f27", "f31")
 #define ROWS(f) ROW_0(f) ROW_1(f) ROW_2(f) ROW_3(f)
-#define LOAD_ROWS(off)              \
-    V_LOAD("f2", r->a[0], off);     \
-    V_LOAD("f3", r->a[1], off);     \
-    V_LOAD("f4", r->a[2], off);     \
-    V_LOAD("f5", r->a[3], off)
+#define LOAD_ROWS(off)       \
+    V_LOAD("f2", a0, off);   \
+    V_LOAD("f3", a1, off);   \
+    V_LOAD("f4", a2, off);   \
+    V_LOAD("f5", a3, off)
 #define LOAD_COLUMN(off)        \
     V_LOAD("f0", x, off);       \
     V_LOAD("f1", x, (off) + 32)
@@ -125,15 +124,26 @@ static void clear_sums(void)
 #define FMA_EVEN(w, a, b, even, odd) V("fmadd.ps " even ", " a ", f0, " even ", rne");
 #define FMA_ODD(w, a, b, even, odd) V("fmadd.ps " odd ", " a ", f1, " odd ", rne");
 
+#define F32_STEP(off)       \
+    LOAD_COLUMN(off);       \
+    LOAD_ROWS(off);         \
+    ROWS(FMA_WORD)          \
+    LOAD_ROWS((off) + 32);  \
+    ROWS(FMA_WORD_ODD)
+
 static uint64_t dot_f32(struct rows *r, uint64_t x, uint32_t n)
 {
-    for (; n >= 16; n -= 16, x += 64) {
-        LOAD_COLUMN(0);
-        LOAD_ROWS(0);
-        ROWS(FMA_WORD)
-        LOAD_ROWS(32);
-        ROWS(FMA_WORD_ODD)
+    TAKE_ROWS();
+    for (; n >= 32; n -= 32, x += 128) {
+        F32_STEP(0)
+        F32_STEP(64)
+        ADVANCE(128);
+    }
+    if (n >= 16) {
+        F32_STEP(0)
         ADVANCE(64);
+        x += 64;
+        n -= 16;
     }
     if (n >= 8) {
         V_LOAD("f0", x, 0);
@@ -142,6 +152,7 @@ static uint64_t dot_f32(struct rows *r, uint64_t x, uint32_t n)
         ADVANCE(32);
         x += 32;
     }
+    GIVE_ROWS();
     return x;
 }
 
@@ -157,6 +168,7 @@ static uint64_t dot_f32(struct rows *r, uint64_t x, uint32_t n)
 
 static uint64_t dot_bf16(struct rows *r, uint64_t x, uint32_t n)
 {
+    TAKE_ROWS();
     V("fbci.ps f22, 0xFFFF0");
     for (; n >= 32; n -= 32, x += 128) {
         BF16_STEP(0)
@@ -168,6 +180,7 @@ static uint64_t dot_bf16(struct rows *r, uint64_t x, uint32_t n)
         ADVANCE(32);
         x += 64;
     }
+    GIVE_ROWS();
     return x;
 }
 
@@ -193,6 +206,7 @@ static uint64_t dot_bf16(struct rows *r, uint64_t x, uint32_t n)
 // sum carries into the sign's place unless the exponent is zero. f23 collects the carries of all.
 static uint64_t dot_f16(struct rows *r, uint64_t x, uint32_t n)
 {
+    TAKE_ROWS();
     V_BCAST_BITS("f22", 0x7C007C00);
     V("fbci.pi f23, 0xFFFFF");
     for (; n >= 32; n -= 32, x += 128) {
@@ -205,6 +219,7 @@ static uint64_t dot_f16(struct rows *r, uint64_t x, uint32_t n)
         ADVANCE(32);
         x += 64;
     }
+    GIVE_ROWS();
     return x;
 }
 
@@ -225,6 +240,7 @@ static bool all_normal(void)
 
 static uint64_t dot_f16_exact(struct rows *r, uint64_t x, uint32_t n)
 {
+    TAKE_ROWS();
     V_F16_UNIT("f22");
     for (; n >= 16; n -= 16, x += 64) {
         LOAD_COLUMN(0);
@@ -237,16 +253,18 @@ static uint64_t dot_f16_exact(struct rows *r, uint64_t x, uint32_t n)
         ROWS(FMA_ODD)
         ADVANCE(32);
     }
+    GIVE_ROWS();
     return x;
 }
 
 // The last elements of a row, in order: n < 16.
 #define TAIL_ROW(i, sum)              \
-    load_in_order(type, r->a[i]);     \
+    load_in_order(type, a##i);        \
     V("fmadd.ps " sum ", f0, f2, " sum ", rne");
 
-static void dot_tail(uint32_t type, struct rows *r, uint64_t x, uint32_t n)
+static void dot_tail(uint32_t type, const struct rows *r, uint64_t x, uint32_t n)
 {
+    TAKE_ROWS();
     V_LOAD("f8", every_2, 0);
     V_F16_UNIT("f9");
     while (n) {
