@@ -52,6 +52,13 @@ pub trait Platform {
     /// Loads `N` bytes (1, 2, 4, 8 or 32), little-endian. Alignment and region rules: ISA sheet 5.3.
     fn load<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64) -> Result<[u8; N], Trap>;
 
+    /// A normal load of 32 bytes that needs nothing but memory: the common case, free of a `Result` that would be built
+    /// in memory. `None` sends the executor to [`load`](Platform::load).
+    #[inline(always)]
+    fn quick_load(&mut self, _hart: &Hart, _addr: u64) -> Option<[u8; 32]> {
+        None
+    }
+
     /// Stores `N` bytes (1, 2, 4, 8 or 32). ESR stores (credits, barriers) come through here as well.
     fn store<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64, data: [u8; N]) -> Result<(), Trap>;
 

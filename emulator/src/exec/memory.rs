@@ -60,8 +60,8 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
     /// Loads the lanes of `mask` into `fd` from consecutive words.
     #[inline(always)]
     pub(super) fn vector_load(&mut self, s: &Slot, level: Level, addr: u64, mask: u8) -> Done {
-        if mask == 0xFF {
-            if let Ok(bytes) = self.load::<32>(level, addr) {
+        if mask == 0xFF && level == Level::L1 {
+            if let Some(bytes) = self.platform.quick_load(self.hart, addr) {
                 self.hart.f[s.rd as usize & 31] = Vector(to_lanes(bytes));
                 return Ok(());
             }
@@ -69,9 +69,15 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
         self.lane_load(s, level, addr, mask)
     }
 
-    /// Lane by lane, which also finds the address of a fault.
+    /// At once if possible, else lane by lane, which also finds the address of a fault.
     #[inline(never)]
     fn lane_load(&mut self, s: &Slot, level: Level, addr: u64, mask: u8) -> Done {
+        if mask == 0xFF {
+            if let Ok(bytes) = self.load::<32>(level, addr) {
+                self.hart.f[s.rd as usize & 31] = Vector(to_lanes(bytes));
+                return Ok(());
+            }
+        }
         let mut lanes = self.hart.f[s.rd as usize & 31].0;
         for e in (0..8).filter(|e| mask >> e & 1 != 0) {
             lanes[e] = u32::from_le_bytes(self.load(level, addr.wrapping_add(4 * e as u64))?);
@@ -151,10 +157,7 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
     pub(super) fn scatter<const N: usize>(&mut self, s: &Slot, level: Level) -> Done {
         for e in self.pending() {
             let word = self.hart.f[s.rd as usize & 31].0[e];
-            if let Err(trap) = self
-                .platform
-                .store::<N>(self.hart, level, self.lane_address(s, e), narrow(word))
-            {
+            if let Err(trap) = self.platform.store::<N>(self.hart, level, self.lane_address(s, e), narrow(word)) {
                 return self.interrupted(e, trap);
             }
         }
@@ -219,11 +222,7 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
 
     /// `amocmpswap`: the comparand is x31.
     pub(super) fn compare_swap(&mut self, s: &Slot, level: Level, wide: bool) -> Done {
-        let comparand = if wide {
-            self.hart.x[31]
-        } else {
-            self.hart.x[31] & 0xFFFF_FFFF
-        };
+        let comparand = if wide { self.hart.x[31] } else { self.hart.x[31] & 0xFFFF_FFFF };
         self.atomic(s, level, wide, Atomic::CompareSwap(comparand))
     }
 
