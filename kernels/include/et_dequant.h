@@ -1,18 +1,18 @@
 // Weights to F32: pieces of 64 elements of up to 16 rows, as the matrix kernel stages them.
 //
-// A staged row is 64 floats = 8 vectors. Elements leave in the order in which they are cheapest to extract; which element
-// of the piece the position 8*v + e (vector v, lane e) holds is the type's `et_order`. Rows beyond `rows` and positions
-// beyond the end of the weights hold anything.
+// A staged row is 64 floats = 8 vectors. Elements leave in the order in which they are cheapest to extract; which
+// element of the piece the position 8*v + e (vector v, lane e) holds is the type's `et_order`. Rows beyond `rows` and
+// positions beyond the end of the weights hold anything.
 #ifndef ET_DEQUANT_H
 #define ET_DEQUANT_H
 
 #include "et_f16.h"
 
-#define PIECE 64u         // elements of a row
-#define PIECE_PITCH 256u  // bytes between staged rows
+#define PIECE       64u  // elements of a row
+#define PIECE_PITCH 256u // bytes between staged rows
 
-// Position p = 8*v + e of a staged row, cut into `run` positions each: the runs of 16 positions (one line) `q` start at the
-// elements that `et_order_start` gives and step by `step` elements.
+// Position p = 8*v + e of a staged row, cut into `run` positions each: the runs of 16 positions (one line) `q` start at
+// the elements that `et_order_start` gives and step by `step` elements.
 struct et_order {
     uint32_t run;
     uint32_t step;
@@ -21,11 +21,15 @@ struct et_order {
 static inline struct et_order et_order(uint32_t type)
 {
     switch (type) {
-    case ET_F32: return (struct et_order){16, 1};
+    case ET_F32:
+        return (struct et_order){16, 1};
     case ET_F16:
-    case ET_BF16: return (struct et_order){8, 2};
-    case ET_Q8_0: return (struct et_order){8, 4};
-    default: return (struct et_order){4, 4}; // Q4_0, Q4_1
+    case ET_BF16:
+        return (struct et_order){8, 2};
+    case ET_Q8_0:
+        return (struct et_order){8, 4};
+    default:
+        return (struct et_order){4, 4}; // Q4_0, Q4_1
     }
 }
 
@@ -33,11 +37,15 @@ static inline struct et_order et_order(uint32_t type)
 static inline uint32_t et_order_start(uint32_t type, uint32_t q, uint32_t i)
 {
     switch (type) {
-    case ET_F32: return 16 * q;
+    case ET_F32:
+        return 16 * q;
     case ET_F16:
-    case ET_BF16: return 16 * q + i;
-    case ET_Q8_0: return 32 * (q >> 1) + 2 * (q & 1) + i;
-    default: return 32 * (i & 1) + 16 * (i >> 1) + q;
+    case ET_BF16:
+        return 16 * q + i;
+    case ET_Q8_0:
+        return 32 * (q >> 1) + 2 * (q & 1) + i;
+    default:
+        return 32 * (i & 1) + 16 * (i >> 1) + q;
     }
 }
 
@@ -147,8 +155,8 @@ static inline void nibbles(uint64_t out)
     NIBBLE("f7");
     NIBBLE("f0");
 #undef NIBBLE
-#define NIBBLE(f, off)                       \
-    V("fmadd.ps " f ", " f ", f8, f9, rne"); \
+#define NIBBLE(f, off)                                                                                                 \
+    V("fmadd.ps " f ", " f ", f8, f9, rne");                                                                           \
     V_STORE(f, out, off)
     NIBBLE("f1", 0);
     NIBBLE("f2", 32);
@@ -161,10 +169,11 @@ static inline void nibbles(uint64_t out)
 #undef NIBBLE
 }
 
-// Two blocks of 16 bytes of nibbles side by side: the first in lanes 0-3, the second in lanes 4-7. `first` and `second` are
-// the addresses of the nibbles, `scale` and `base` those of the first block's factor and addend; the second's are
+// Two blocks of 16 bytes of nibbles side by side: the first in lanes 0-3, the second in lanes 4-7. `first` and `second`
+// are the addresses of the nibbles, `scale` and `base` those of the first block's factor and addend; the second's are
 // `next` bytes further. second = 0: there is none.
-static inline void blocks_q4(uint64_t first, uint64_t second, uint64_t scale, uint64_t base, uint64_t next, uint64_t out)
+static inline void blocks_q4(uint64_t first, uint64_t second, uint64_t scale, uint64_t base, uint64_t next,
+                             uint64_t out)
 {
     V_LOAD_BCAST("f8", scale, 0);
     V_LOAD_BCAST("f9", base, 0);
@@ -182,8 +191,8 @@ static inline void blocks_q4(uint64_t first, uint64_t second, uint64_t scale, ui
 
 #define BLOCK_SCALES 128u // bytes of scales of one block column: 16 factors, then 16 addends
 
-// Converts the scales of a block column of 16 rows at `src` to F32 at `out`: 16 factors, and for 4-bit types 16 addends (-8
-// factors, or the block's minimum). The rows' offsets from `src` are in f18 and f19.
+// Converts the scales of a block column of 16 rows at `src` to F32 at `out`: 16 factors, and for 4-bit types 16 addends
+// (-8 factors, or the block's minimum). The rows' offsets from `src` are in f18 and f19.
 static inline void block_scales(uint32_t type, uint64_t src, uint64_t out)
 {
     V_F16_UNIT("f9");
@@ -213,12 +222,17 @@ static inline void block_scales(uint32_t type, uint64_t src, uint64_t out)
 static inline uint32_t et_block_bytes(uint32_t type)
 {
     switch (type) {
-    case ET_F32: return 4;
+    case ET_F32:
+        return 4;
     case ET_F16:
-    case ET_BF16: return 2;
-    case ET_Q8_0: return 34;
-    case ET_Q4_0: return 18;
-    default: return 20; // Q4_1
+    case ET_BF16:
+        return 2;
+    case ET_Q8_0:
+        return 34;
+    case ET_Q4_0:
+        return 18;
+    default:
+        return 20; // Q4_1
     }
 }
 
@@ -227,9 +241,9 @@ static inline bool et_is_quantised(uint32_t type)
     return type == ET_Q8_0 || type == ET_Q4_0 || type == ET_Q4_1;
 }
 
-// Stages `rows` rows of up to 64 elements: n elements (whole blocks for quantised types) from `src` on, rows `stride` bytes
-// apart, into rows at `out`. `scales` is room for 2 * BLOCK_SCALES bytes. f18 and f19 hold the rows' offsets, 0 .. 15 * stride,
-// clamped to the last row.
+// Stages `rows` rows of up to 64 elements: n elements (whole blocks for quantised types) from `src` on, rows `stride`
+// bytes apart, into rows at `out`. `scales` is room for 2 * BLOCK_SCALES bytes. f18 and f19 hold the rows' offsets, 0
+// .. 15 * stride, clamped to the last row.
 static inline void et_stage_piece(uint32_t type, uint64_t src, uint64_t stride, uint32_t rows, uint32_t n, uint64_t out,
                                   uint64_t scales)
 {
@@ -246,9 +260,15 @@ static inline void et_stage_piece(uint32_t type, uint64_t src, uint64_t stride, 
     }
     for (uint32_t row = 0; row < rows; ++row, src += stride, out += PIECE_PITCH, scales += 4) {
         switch (type) {
-        case ET_F32: piece_f32(src, out, n); break;
-        case ET_F16: piece_f16(src, out, n); break;
-        case ET_BF16: piece_bf16(src, out, n); break;
+        case ET_F32:
+            piece_f32(src, out, n);
+            break;
+        case ET_F16:
+            piece_f16(src, out, n);
+            break;
+        case ET_BF16:
+            piece_bf16(src, out, n);
+            break;
         case ET_Q8_0:
             block_q8_0(src + 2, scales, out);
             if (blocks == 2)

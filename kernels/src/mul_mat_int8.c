@@ -1,11 +1,11 @@
 // MUL_MAT of quantised weights for few columns, on the tensor unit in int8.
 //
-// A strip of 16 rows of weights is the B matrix: its quants, copied block by block to whole lines (two blocks, 64 bytes,
-// a line), are loaded transposed, 16 rows by 4 quants a scratchpad line. A column of src1 is the A matrix: each of its
-// blocks of 32 is scaled to 16-bit integers (256 times finer than what the CPU's own product rounds to) and split
-// into bytes: value = 256 * high + low. One multiplication then yields, for both blocks of a line and for 16 rows, the
-// products with the high and with the low bytes; the unit converts and scales them, and vector code adds them up, times
-// the weights' block scales.
+// A strip of 16 rows of weights is the B matrix: its quants, copied block by block to whole lines (two blocks, 64
+// bytes, a line), are loaded transposed, 16 rows by 4 quants a scratchpad line. A column of src1 is the A matrix: each
+// of its blocks of 32 is scaled to 16-bit integers (256 times finer than what the CPU's own product rounds to) and
+// split into bytes: value = 256 * high + low. One multiplication then yields, for both blocks of a line and for 16
+// rows, the products with the high and with the low bytes; the unit converts and scales them, and vector code adds them
+// up, times the weights' block scales.
 //
 // The columns' byte lines are made once per shire: minion l%32 makes those of line l in its own scratchpad, a barrier
 // follows, and every minion of the shire loads them from there.
@@ -13,17 +13,17 @@
 #include "et_mul_mat.h"
 #include "et_tensor_unit.h"
 
-// The byte lines of one line and column: high and low bytes of the first block (the second's places are zero), the same of
-// the second, then a line of floats: the four rows' factors, and the sums of both blocks.
+// The byte lines of one line and column: high and low bytes of the first block (the second's places are zero), the same
+// of the second, then a line of floats: the four rows' factors, and the sums of both blocks.
 #define SLICE_LINES 5u
 #define SLICE_BYTES (SLICE_LINES * ET_LINE)
-#define FACTORS 256u
-#define SUMS 272u
+#define FACTORS     256u
+#define SUMS        272u
 
-#define PASS_COLUMNS 4u // columns whose sums stay in registers together
+#define PASS_COLUMNS 4u  // columns whose sums stay in registers together
 #define CHUNK_BLOCKS 32u // of a row that are copied at once
-#define CHUNK_LINES (CHUNK_BLOCKS / 2)
-#define STRIP_PITCH (CHUNK_LINES * ET_LINE)
+#define CHUNK_LINES  (CHUNK_BLOCKS / 2)
+#define STRIP_PITCH  (CHUNK_LINES * ET_LINE)
 
 #define MINION_SCRATCH (2 * ET_SCRATCH_BYTES)
 struct scratch {
@@ -42,11 +42,11 @@ _Static_assert(sizeof(struct scratch) <= MINION_SCRATCH, "fits the minion's scra
 struct problem {
     const struct et_grid *grid;
     const struct et_tensor *w, *x, *dst;
-    uint32_t blocks;   // of a row
-    uint32_t lines;    // of a row: pairs of blocks
-    uint32_t columns;  // that multiply with one matrix of src0
+    uint32_t blocks;  // of a row
+    uint32_t lines;   // of a row: pairs of blocks
+    uint32_t columns; // that multiply with one matrix of src0
     uint32_t ratio2, ratio3;
-    uint32_t strips;   // of one matrix of src0
+    uint32_t strips; // of one matrix of src0
 };
 
 struct column {
@@ -85,17 +85,17 @@ static void shire_barrier(void)
     __asm__ volatile("csrwi fcc, %0" ::"i"(CREDITS) : "memory");
 }
 
-#define LOAD_8(f, i)                                             \
-    do {                                                         \
-        if (type == ET_F32) {                                    \
-            V_LOAD(f, x, 32 * i);                                \
-        } else {                                                 \
-            V_GATHER("fgh.ps", f, "f9", x + 16 * i);             \
-            if (type == ET_F16)                                  \
-                V_F16_TO_F32(f, "f7", "f8");                     \
-            else                                                 \
-                V_BF16_TO_F32(f);                                \
-        }                                                        \
+#define LOAD_8(f, i)                                                                                                   \
+    do {                                                                                                               \
+        if (type == ET_F32) {                                                                                          \
+            V_LOAD(f, x, 32 * i);                                                                                      \
+        } else {                                                                                                       \
+            V_GATHER("fgh.ps", f, "f9", x + 16 * i);                                                                   \
+            if (type == ET_F16)                                                                                        \
+                V_F16_TO_F32(f, "f7", "f8");                                                                           \
+            else                                                                                                       \
+                V_BF16_TO_F32(f);                                                                                      \
+        }                                                                                                              \
     } while (0)
 
 // Makes one block of a slice: `half` says which of the two. Lanes 0-3 and 4-7 of the two vectors of a byte line hold 16
@@ -162,10 +162,10 @@ static void slice_block(uint32_t type, uint64_t x, uint64_t slice, uint32_t half
         uint64_t line = slice + (1 - high) * ET_LINE;
         V("fbci.pi f4, 0");
         V("fbci.pi f5, 0");
-#define PACK(f, i)                                                      \
-    __asm__ volatile("mov.m.x m0, %0, 0" ::"r"(first >> (8 * i)));      \
-    V("fpackrepb.pi f4, " f);                                           \
-    __asm__ volatile("mov.m.x m0, %0, 0" ::"r"(second >> (8 * i)));     \
+#define PACK(f, i)                                                                                                     \
+    __asm__ volatile("mov.m.x m0, %0, 0" ::"r"(first >> (8 * i)));                                                     \
+    V("fpackrepb.pi f4, " f);                                                                                          \
+    __asm__ volatile("mov.m.x m0, %0, 0" ::"r"(second >> (8 * i)));                                                    \
     V("fpackrepb.pi f5, " f)
         PACK("f0", 0);
         PACK("f1", 1);
@@ -208,74 +208,76 @@ static void make_slices(const struct problem *p, uint32_t begin, uint32_t end)
     }
 }
 
-// Copying a row: pairs of blocks become lines of two registers each; the tensor unit stores up to 8 lines at once, around
-// the caches, where its loads find them. Per type: first blocks of the pairs, second blocks, what makes a line of them.
-#define PAIRS_1(do) do(0, "f0", "f1")
-#define PAIRS_2(do) PAIRS_1(do) do(1, "f2", "f3")
-#define PAIRS_4(do) PAIRS_2(do) do(2, "f4", "f5") do(3, "f6", "f7")
-#define PAIRS_8(do) PAIRS_4(do) do(4, "f8", "f9") do(5, "f10", "f11") do(6, "f12", "f13") do(7, "f14", "f15")
+// Copying a row: pairs of blocks become lines of two registers each; the tensor unit stores up to 8 lines at once,
+// around the caches, where its loads find them. Per type: first blocks of the pairs, second blocks, what makes a line
+// of them.
+#define PAIRS_1(each) each(0, "f0", "f1")
+#define PAIRS_2(each) PAIRS_1(each) each(1, "f2", "f3")
+#define PAIRS_4(each) PAIRS_2(each) each(2, "f4", "f5") each(3, "f6", "f7")
+#define PAIRS_8(each)                                                                                                  \
+    PAIRS_4(each) each(4, "f8", "f9") each(5, "f10", "f11") each(6, "f12", "f13") each(7, "f14", "f15")
 
 #define MASK_Q8_0(lanes)
-#define FIRST_Q8_0(i, low, high) V_LOAD(low, src, 68 * i);
+#define FIRST_Q8_0(i, low, high)  V_LOAD(low, src, 68 * i);
 #define SECOND_Q8_0(i, low, high) V_LOAD(high, src, 68 * i + 34);
 #define LINE_Q8_0(i, low, high)
 
 // 16 bytes of nibbles in lanes 0-3 and 16 in lanes 4-7; a line is the low nibbles, then the high ones. Q4_0 as
 // 16 * (nibble - 8): f16 flips the sign bits and f17 is 0xF0F0F0F0. Q4_1 as the nibble: f17 is 0x0F0F0F0F.
-#define MASK_Q4_0(lanes) __asm__ volatile("mov.m.x m0, x0, " #lanes);
-#define FIRST_Q4_0(i, low, high) V_LOAD(high, src, 36 * i);
+#define MASK_Q4_0(lanes)          __asm__ volatile("mov.m.x m0, x0, " #lanes);
+#define FIRST_Q4_0(i, low, high)  V_LOAD(high, src, 36 * i);
 #define SECOND_Q4_0(i, low, high) V_LOAD(high, src, 36 * i + 18 - 16);
-#define LINE_Q4_0(i, low, high)              \
-    V("fxor.pi " high ", " high ", f16");    \
-    V("fslli.pi " low ", " high ", 4");      \
-    V("fand.pi " high ", " high ", f17");    \
+#define LINE_Q4_0(i, low, high)                                                                                        \
+    V("fxor.pi " high ", " high ", f16");                                                                              \
+    V("fslli.pi " low ", " high ", 4");                                                                                \
+    V("fand.pi " high ", " high ", f17");                                                                              \
     V("fand.pi " low ", " low ", f17");
-#define MASK_Q4_1(lanes) MASK_Q4_0(lanes)
-#define FIRST_Q4_1(i, low, high) V_LOAD(high, src, 40 * i);
+#define MASK_Q4_1(lanes)          MASK_Q4_0(lanes)
+#define FIRST_Q4_1(i, low, high)  V_LOAD(high, src, 40 * i);
 #define SECOND_Q4_1(i, low, high) V_LOAD(high, src, 40 * i + 20 - 16);
-#define LINE_Q4_1(i, low, high)              \
-    V("fand.pi " low ", " high ", f17");     \
-    V("fsrli.pi " high ", " high ", 4");     \
+#define LINE_Q4_1(i, low, high)                                                                                        \
+    V("fand.pi " low ", " high ", f17");                                                                               \
+    V("fsrli.pi " high ", " high ", 4");                                                                               \
     V("fand.pi " high ", " high ", f17");
 
 // The next `lines` lines of each row.
-#define COPY_LINES(lines, type, step)                                                        \
-    do {                                                                                     \
-        uint64_t src = from, to = out;                                                       \
-        for (uint32_t row = 0; row < rows; ++row, src += stride, to += STRIP_PITCH) {        \
-            MASK_##type(0x0f)                                                                \
-            PAIRS_##lines(FIRST_##type)                                                      \
-            MASK_##type(0xf0)                                                                \
-            PAIRS_##lines(SECOND_##type)                                                     \
-            MASK_##type(0xff)                                                                \
-            PAIRS_##lines(LINE_##type)                                                       \
-            t_store_c(to, lines, ET_LINE);                                                   \
-        }                                                                                    \
-        from += 2 * lines * step;                                                            \
-        out += lines * ET_LINE;                                                              \
+#define COPY_LINES(lines, type, step)                                                                                  \
+    do {                                                                                                               \
+        uint64_t src = from, to = out;                                                                                 \
+        for (uint32_t row = 0; row < rows; ++row, src += stride, to += STRIP_PITCH) {                                  \
+            MASK_##type(0x0f);                                                                                         \
+            PAIRS_##lines(FIRST_##type);                                                                               \
+            MASK_##type(0xf0);                                                                                         \
+            PAIRS_##lines(SECOND_##type);                                                                              \
+            MASK_##type(0xff);                                                                                         \
+            PAIRS_##lines(LINE_##type);                                                                                \
+            t_store_c(to, lines, ET_LINE);                                                                             \
+        }                                                                                                              \
+        from += 2 * lines * step;                                                                                      \
+        out += lines * ET_LINE;                                                                                        \
     } while (0)
 
 // `blocks` blocks of each of `rows` rows; the first row's first quants are at `from`.
-#define COPY_ROWS(name, type, step)                                                                 \
-    static void name(uint64_t from, uint64_t stride, uint32_t rows, uint32_t blocks, uint64_t out)  \
-    {                                                                                               \
-        for (uint32_t n = blocks; n >= 16; n -= 16)                                                 \
-            COPY_LINES(8, type, step);                                                              \
-        if (blocks & 8)                                                                             \
-            COPY_LINES(4, type, step);                                                              \
-        if (blocks & 4)                                                                             \
-            COPY_LINES(2, type, step);                                                              \
-        if (blocks & 2)                                                                             \
-            COPY_LINES(1, type, step);                                                              \
-        if (blocks & 1) {                                                                           \
-            for (uint64_t src = from; rows; --rows, src += stride, out += STRIP_PITCH) {            \
-                MASK_##type(0x0f)                                                                   \
-                PAIRS_1(FIRST_##type)                                                               \
-                MASK_##type(0xff)                                                                   \
-                PAIRS_1(LINE_##type)                                                                \
-                t_store_c(out, 1, ET_LINE);                                                         \
-            }                                                                                       \
-        }                                                                                           \
+#define COPY_ROWS(name, type, step)                                                                                    \
+    static void name(uint64_t from, uint64_t stride, uint32_t rows, uint32_t blocks, uint64_t out)                     \
+    {                                                                                                                  \
+        for (uint32_t n = blocks; n >= 16; n -= 16)                                                                    \
+            COPY_LINES(8, type, step);                                                                                 \
+        if (blocks & 8)                                                                                                \
+            COPY_LINES(4, type, step);                                                                                 \
+        if (blocks & 4)                                                                                                \
+            COPY_LINES(2, type, step);                                                                                 \
+        if (blocks & 2)                                                                                                \
+            COPY_LINES(1, type, step);                                                                                 \
+        if (blocks & 1) {                                                                                              \
+            for (uint64_t src = from; rows; --rows, src += stride, out += STRIP_PITCH) {                               \
+                MASK_##type(0x0f);                                                                                     \
+                PAIRS_1(FIRST_##type);                                                                                 \
+                MASK_##type(0xff);                                                                                     \
+                PAIRS_1(LINE_##type);                                                                                  \
+                t_store_c(out, 1, ET_LINE);                                                                            \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 COPY_ROWS(copy_q8_0, Q8_0, 34)
 COPY_ROWS(copy_q4_0, Q4_0, 18)
@@ -303,48 +305,50 @@ static void copy_strip(const struct problem *p, uint64_t src, uint32_t rows, uin
     T_WAIT(T_EVENT_STORE);
 }
 
-// A column's products with one line: C's rows are the first block's high and low products and the second's, scaled by the
-// column's factors; d of the two blocks is in f8/f9 and f18/f19. Sums are in lo (rows 0-7) and hi (rows 8-15). The next
-// column's slice is on its way meanwhile.
-#define COLUMN(i, lo, hi, next)                        \
-    T_WAIT(T_EVENT_LOAD);                              \
-    next;                                              \
-    t_fma(multiply | T_FMA_A(LINE_A(i & 1)));          \
-    t_to_f32_times(4, LINE_A(i & 1) + 4);              \
-    V("fadd.ps f0, f0, f2, rne");                      \
-    V("fadd.ps f1, f1, f3, rne");                      \
-    V("fadd.ps f4, f4, f6, rne");                      \
-    V("fadd.ps f5, f5, f7, rne");                      \
-    V("fmadd.ps " lo ", f0, f8, " lo ", rne");         \
-    V("fmadd.ps " hi ", f1, f9, " hi ", rne");         \
-    V("fmadd.ps " lo ", f4, f18, " lo ", rne");        \
+// A column's products with one line: C's rows are the first block's high and low products and the second's, scaled by
+// the column's factors; d of the two blocks is in f8/f9 and f18/f19. Sums are in lo (rows 0-7) and hi (rows 8-15). The
+// next column's slice is on its way meanwhile.
+#define COLUMN(i, lo, hi, next)                                                                                        \
+    T_WAIT(T_EVENT_LOAD);                                                                                              \
+    next;                                                                                                              \
+    t_fma(multiply | T_FMA_A(LINE_A(i & 1)));                                                                          \
+    t_to_f32_times(4, LINE_A(i & 1) + 4);                                                                              \
+    V("fadd.ps f0, f0, f2, rne");                                                                                      \
+    V("fadd.ps f1, f1, f3, rne");                                                                                      \
+    V("fadd.ps f4, f4, f6, rne");                                                                                      \
+    V("fadd.ps f5, f5, f7, rne");                                                                                      \
+    V("fmadd.ps " lo ", f0, f8, " lo ", rne");                                                                         \
+    V("fmadd.ps " hi ", f1, f9, " hi ", rne");                                                                         \
+    V("fmadd.ps " lo ", f4, f18, " lo ", rne");                                                                        \
     V("fmadd.ps " hi ", f5, f19, " hi ", rne")
 #define LOAD_COLUMN(i) t_load((load_a | T_TO_LINE(8 * (i & 1))) + i * SLICE_BYTES, ET_LINE)
 
 // The same for Q4_1's minima of the two blocks, in f0/f1 and f2/f3: times the sums of the column's blocks.
-#define MINIMA(i, lo, hi)                                     \
-    if (columns > i) {                                        \
-        V_LOAD_BCAST("f4", slice, i *SLICE_BYTES + SUMS);     \
-        V_LOAD_BCAST("f5", slice, i *SLICE_BYTES + SUMS + 4); \
-        V("fmadd.ps " lo ", f0, f4, " lo ", rne");            \
-        V("fmadd.ps " hi ", f1, f4, " hi ", rne");            \
-        V("fmadd.ps " lo ", f2, f5, " lo ", rne");            \
-        V("fmadd.ps " hi ", f3, f5, " hi ", rne");            \
+#define MINIMA(i, lo, hi)                                                                                              \
+    if (columns > i) {                                                                                                 \
+        V_LOAD_BCAST("f4", slice, i *SLICE_BYTES + SUMS);                                                              \
+        V_LOAD_BCAST("f5", slice, i *SLICE_BYTES + SUMS + 4);                                                          \
+        V("fmadd.ps " lo ", f0, f4, " lo ", rne");                                                                     \
+        V("fmadd.ps " hi ", f1, f4, " hi ", rne");                                                                     \
+        V("fmadd.ps " lo ", f2, f5, " lo ", rne");                                                                     \
+        V("fmadd.ps " hi ", f3, f5, " hi ", rne");                                                                     \
     }
 
 // The F16 at `src` of each row, as F32; the offsets of the rows are in f21 and f23.
-#define ROW_SCALES(lo, hi, src)                 \
-    V_GATHER("fgh.ps", lo, "f21", src);         \
-    V_GATHER("fgh.ps", hi, "f23", src);         \
-    V_F16_TO_F32(lo, "f20", "f22");             \
+#define ROW_SCALES(lo, hi, src)                                                                                        \
+    V_GATHER("fgh.ps", lo, "f21", src);                                                                                \
+    V_GATHER("fgh.ps", hi, "f23", src);                                                                                \
+    V_F16_TO_F32(lo, "f20", "f22");                                                                                    \
     V_F16_TO_F32(hi, "f20", "f22")
 
-// Adds the strip's products with `columns` columns over the lines of one chunk to f24-f31. `src` is the chunk's first block
-// of the first row; `slice` the first line's slice of the first column.
+// Adds the strip's products with `columns` columns over the lines of one chunk to f24-f31. `src` is the chunk's first
+// block of the first row; `slice` the first line's slice of the first column.
 static void multiply_chunk(const struct problem *p, uint64_t src, uint32_t blocks, uint64_t slice, uint32_t columns)
 {
-    const uint64_t other = T_TO_LINE(LINE_B(0)) ^ T_TO_LINE(LINE_B(1)), other_b = T_FMA_B(LINE_B(0)) ^ T_FMA_B(LINE_B(1));
-    uint64_t load_b = (p->grid->scratch + offsetof(struct scratch, strip)) | T_TRANSPOSE32 | T_ROWS(16) | T_TO_LINE(LINE_B(0));
+    const uint64_t other = T_TO_LINE(LINE_B(0)) ^ T_TO_LINE(LINE_B(1)),
+                   other_b = T_FMA_B(LINE_B(0)) ^ T_FMA_B(LINE_B(1));
+    uint64_t load_b =
+        (p->grid->scratch + offsetof(struct scratch, strip)) | T_TRANSPOSE32 | T_ROWS(16) | T_TO_LINE(LINE_B(0));
     uint64_t load_a = slice | T_ROWS(SLICE_LINES) | T_TO_LINE(LINE_A(0));
     uint64_t multiply = T_FMA_SHAPE(4, 16) | T_FMA_B(LINE_B(0)) | T_FMA_INT8 | T_FMA_TO_C | T_FIRST;
     uint32_t bytes = et_block_bytes(p->w->type);
@@ -388,10 +392,10 @@ static void multiply_chunk(const struct problem *p, uint64_t src, uint32_t block
                 V("fbci.pi f2, 0");
                 V("fbci.pi f3, 0");
             }
-            MINIMA(0, "f24", "f25")
-            MINIMA(1, "f26", "f27")
-            MINIMA(2, "f28", "f29")
-            MINIMA(3, "f30", "f31")
+            MINIMA(0, "f24", "f25");
+            MINIMA(1, "f26", "f27");
+            MINIMA(2, "f28", "f29");
+            MINIMA(3, "f30", "f31");
         }
         if (blocks <= 2)
             return;
@@ -403,16 +407,16 @@ static void multiply_chunk(const struct problem *p, uint64_t src, uint32_t block
     }
 }
 
-#define STORE_COLUMN(i, lo, hi)                                            \
-    if (columns > i) {                                                     \
-        uint64_t dst = find_column(p, matrix, first + i).dst + row * 4ull; \
-        v_lanes(rows < 8 ? rows : 8);                                      \
-        V_GATHER("fscwg.ps", lo, "f0", dst);                               \
-        if (rows > 8) {                                                    \
-            v_lanes(rows - 8);                                             \
-            V_GATHER("fscwg.ps", hi, "f0", dst + 32);                      \
-        }                                                                  \
-        v_all_lanes();                                                     \
+#define STORE_COLUMN(i, lo, hi)                                                                                        \
+    if (columns > i) {                                                                                                 \
+        uint64_t dst = find_column(p, matrix, first + i).dst + row * 4ull;                                             \
+        v_lanes(rows < 8 ? rows : 8);                                                                                  \
+        V_GATHER("fscwg.ps", lo, "f0", dst);                                                                           \
+        if (rows > 8) {                                                                                                \
+            v_lanes(rows - 8);                                                                                         \
+            V_GATHER("fscwg.ps", hi, "f0", dst + 32);                                                                  \
+        }                                                                                                              \
+        v_all_lanes();                                                                                                 \
     }
 
 // The offsets of `rows` rows and V_F16_UNIT, for ROW_SCALES. Rows beyond the last are the last again.
@@ -458,10 +462,10 @@ static void multiply_strip(const struct problem *p, uint32_t matrix, uint32_t st
             multiply_chunk(p, src, blocks, slice_address(p->grid, block / 2, index + first, count), columns);
         }
         V_LOAD("f0", words, 0);
-        STORE_COLUMN(0, "f24", "f25")
-        STORE_COLUMN(1, "f26", "f27")
-        STORE_COLUMN(2, "f28", "f29")
-        STORE_COLUMN(3, "f30", "f31")
+        STORE_COLUMN(0, "f24", "f25");
+        STORE_COLUMN(1, "f26", "f27");
+        STORE_COLUMN(2, "f28", "f29");
+        STORE_COLUMN(3, "f30", "f31");
     }
 }
 

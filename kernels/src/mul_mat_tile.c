@@ -1,9 +1,10 @@
-// MUL_MAT for many columns, on the tensor unit in F32: C(16 columns of src1 x 16 rows of src0) += A(columns x k) B(k x rows).
+// MUL_MAT for many columns, on the tensor unit in F32: C(16 columns of src1 x 16 rows of src0) += A(columns x k) B(k x
+// rows).
 //
-// dst is cut into tiles of 16 rows of src0 by 16 columns of src1. A minion takes a run of tiles, column tiles fastest, so
-// that the tiles of one run share their weights: they are converted to F32 once, transposed by the tensor unit into lines
-// of 16 rows at one k ("panel"), and used for every column tile. Activations are loaded from where they lie when their
-// rows are whole lines of F32, and otherwise through a copy.
+// dst is cut into tiles of 16 rows of src0 by 16 columns of src1. A minion takes a run of tiles, column tiles fastest,
+// so that the tiles of one run share their weights: they are converted to F32 once, transposed by the tensor unit into
+// lines of 16 rows at one k ("panel"), and used for every column tile. Activations are loaded from where they lie when
+// their rows are whole lines of F32, and otherwise through a copy.
 //
 // When the panel of all of K does not fit, K is cut into chunks: the tiles' sums wait in scratchpad between chunks and
 // return to C as the product of a unit matrix with them.
@@ -11,13 +12,13 @@
 #include "et_tensor_unit.h"
 
 // The minion's scratchpad (both harts' parts). A panel line is 16 weights at one k.
-#define PANEL_K 640u
-#define TILE_BYTES 1024u
+#define PANEL_K     640u
+#define TILE_BYTES  1024u
 #define SPILL_TILES 12u
 struct scratch {
     uint8_t panel[PANEL_K * ET_LINE];
     uint8_t spill[SPILL_TILES * TILE_BYTES];
-    uint8_t unit[TILE_BYTES];       // the unit matrix
+    uint8_t unit[TILE_BYTES];        // the unit matrix
     uint8_t stage[16 * PIECE_PITCH]; // rows on their way into the panel, columns of src1, or a tile on its way out
     uint8_t scales[2 * BLOCK_SCALES];
 };
@@ -28,17 +29,17 @@ struct problem {
     const struct et_grid *grid;
     const struct et_tensor *w, *x, *dst;
     uint32_t k;
-    uint32_t chunk;   // elements of K at a time, a multiple of PIECE except when it is all of K
-    uint32_t ratio2;  // matrices of src1 per matrix of src0
+    uint32_t chunk;  // elements of K at a time, a multiple of PIECE except when it is all of K
+    uint32_t ratio2; // matrices of src1 per matrix of src0
     uint32_t ratio3;
-    uint32_t tiles1;  // column tiles of a matrix of src1
-    bool direct;      // src1 can be loaded from where it lies
+    uint32_t tiles1; // column tiles of a matrix of src1
+    bool direct;     // src1 can be loaded from where it lies
 };
 
 // A column tile: up to 16 columns of one matrix.
 struct tile {
-    uint64_t x;    // first column
-    uint64_t dst;  // its result for src0's row 0
+    uint64_t x;   // first column
+    uint64_t dst; // its result for src0's row 0
     uint32_t columns;
 };
 
@@ -94,7 +95,8 @@ static void panel_piece(uint32_t type, uint64_t stage, uint32_t lines, uint64_t 
         t_load(T_TRANSPOSE32 | T_TO_LINE(line) | (stage + q * 64) | T_ROWS(16), PIECE_PITCH);
         T_WAIT(T_EVENT_LOAD);
         for (uint32_t i = 0; i < 16 / order.run; ++i)
-            t_store_lines(out + et_order_start(type, q, i) * ET_LINE, line + i * order.run, order.run, order.step * ET_LINE);
+            t_store_lines(out + et_order_start(type, q, i) * ET_LINE, line + i * order.run, order.run,
+                          order.step * ET_LINE);
     }
     T_WAIT(T_EVENT_STORE);
 }
@@ -136,15 +138,15 @@ static void multiply(uint64_t a, uint64_t stride, uint32_t rows, uint64_t b, uin
     T_WAIT(T_EVENT_FMA);
     t_load(load_a, stride);
     for (uint32_t step = 1;; step += 3) {
-#define STEP(now, next)                                                                     \
-    if (step + now == steps)                                                                \
-        break;                                                                              \
-    t_load(load_b, ET_LINE);                                                                \
-    load_a += 64;                                                                           \
-    load_b += 16 * ET_LINE;                                                                 \
-    T_WAIT(T_EVENT_LOAD);                                                                   \
-    t_load(load_a + T_TO_LINE(16 * next), stride);                                          \
-    t_fma((shape + T_FMA_A(16 * now)) | first);                                             \
+#define STEP(now, next)                                                                                                \
+    if (step + now == steps)                                                                                           \
+        break;                                                                                                         \
+    t_load(load_b, ET_LINE);                                                                                           \
+    load_a += 64;                                                                                                      \
+    load_b += 16 * ET_LINE;                                                                                            \
+    T_WAIT(T_EVENT_LOAD);                                                                                              \
+    t_load(load_a + T_TO_LINE(16 * next), stride);                                                                     \
+    t_fma((shape + T_FMA_A(16 * now)) | first);                                                                        \
     first = 0
         STEP(0, 1);
         STEP(1, 2);
@@ -234,7 +236,8 @@ static void store_tile(const struct problem *p, const struct strip *s, const str
 }
 
 // Column tiles begin .. end of a strip, at most SPILL_TILES when K is cut.
-static void multiply_strip(const struct problem *p, const struct strip *s, uint32_t matrix, uint32_t begin, uint32_t end)
+static void multiply_strip(const struct problem *p, const struct strip *s, uint32_t matrix, uint32_t begin,
+                           uint32_t end)
 {
     uint64_t panel = SCRATCH(p->grid, panel), stage = SCRATCH(p->grid, stage);
     for (uint32_t k = 0; k < p->k; k += p->chunk) {

@@ -7,9 +7,9 @@
 #include "et_f16.h"
 #include "et_mul_mat.h"
 
-#define GROUP 4u     // rows whose dot products run together
-#define RUN 64u      // rows between two preparations of the column
-#define X_MAX 6144u  // elements of K at a time
+#define GROUP 4u    // rows whose dot products run together
+#define RUN   64u   // rows between two preparations of the column
+#define X_MAX 6144u // elements of K at a time
 
 struct scratch {
     float x[X_MAX + 16];
@@ -87,8 +87,8 @@ struct rows {
 };
 
 // Inner loops keep the addresses in variables of their own, which stay in registers.
-#define TAKE_ROWS() uint64_t a0 = r->a[0], a1 = r->a[1], a2 = r->a[2], a3 = r->a[3]
-#define GIVE_ROWS() *r = (struct rows){{a0, a1, a2, a3}}
+#define TAKE_ROWS()    uint64_t a0 = r->a[0], a1 = r->a[1], a2 = r->a[2], a3 = r->a[3]
+#define GIVE_ROWS()    (r->a[0] = a0, r->a[1] = a1, r->a[2] = a2, r->a[3] = a3)
 #define ADVANCE(bytes) (a0 += (bytes), a1 += (bytes), a2 += (bytes), a3 += (bytes))
 
 // Sums are in f24-f27, those of odd elements or vectors in f28-f31.
@@ -109,38 +109,38 @@ static void clear_sums(void)
 #define ROW_1(f) f("f3", "f7", "f19", "f25", "f29")
 #define ROW_2(f) f("f4", "f8", "f20", "f26", "f30")
 #define ROW_3(f) f("f5", "f9", "f21", "f27", "f31")
-#define ROWS(f) ROW_0(f) ROW_1(f) ROW_2(f) ROW_3(f)
-#define LOAD_ROWS(off)       \
-    V_LOAD("f2", a0, off);   \
-    V_LOAD("f3", a1, off);   \
-    V_LOAD("f4", a2, off);   \
+#define ROWS(f)  ROW_0(f) ROW_1(f) ROW_2(f) ROW_3(f)
+#define LOAD_ROWS(off)                                                                                                 \
+    V_LOAD("f2", a0, off);                                                                                             \
+    V_LOAD("f3", a1, off);                                                                                             \
+    V_LOAD("f4", a2, off);                                                                                             \
     V_LOAD("f5", a3, off)
-#define LOAD_COLUMN(off)        \
-    V_LOAD("f0", x, off);       \
+#define LOAD_COLUMN(off)                                                                                               \
+    V_LOAD("f0", x, off);                                                                                              \
     V_LOAD("f1", x, (off) + 32)
 
-#define FMA_WORD(w, a, b, even, odd) V("fmadd.ps " even ", " w ", f0, " even ", rne");
+#define FMA_WORD(w, a, b, even, odd)     V("fmadd.ps " even ", " w ", f0, " even ", rne");
 #define FMA_WORD_ODD(w, a, b, even, odd) V("fmadd.ps " odd ", " w ", f1, " odd ", rne");
-#define FMA_EVEN(w, a, b, even, odd) V("fmadd.ps " even ", " a ", f0, " even ", rne");
-#define FMA_ODD(w, a, b, even, odd) V("fmadd.ps " odd ", " a ", f1, " odd ", rne");
+#define FMA_EVEN(w, a, b, even, odd)     V("fmadd.ps " even ", " a ", f0, " even ", rne");
+#define FMA_ODD(w, a, b, even, odd)      V("fmadd.ps " odd ", " a ", f1, " odd ", rne");
 
-#define F32_STEP(off)       \
-    LOAD_COLUMN(off);       \
-    LOAD_ROWS(off);         \
-    ROWS(FMA_WORD)          \
-    LOAD_ROWS((off) + 32);  \
-    ROWS(FMA_WORD_ODD)
+#define F32_STEP(off)                                                                                                  \
+    LOAD_COLUMN(off);                                                                                                  \
+    LOAD_ROWS(off);                                                                                                    \
+    ROWS(FMA_WORD);                                                                                                    \
+    LOAD_ROWS((off) + 32);                                                                                             \
+    ROWS(FMA_WORD_ODD);
 
 static uint64_t dot_f32(struct rows *r, uint64_t x, uint32_t n)
 {
     TAKE_ROWS();
     for (; n >= 32; n -= 32, x += 128) {
-        F32_STEP(0)
-        F32_STEP(64)
+        F32_STEP(0);
+        F32_STEP(64);
         ADVANCE(128);
     }
     if (n >= 16) {
-        F32_STEP(0)
+        F32_STEP(0);
         ADVANCE(64);
         x += 64;
         n -= 16;
@@ -148,7 +148,7 @@ static uint64_t dot_f32(struct rows *r, uint64_t x, uint32_t n)
     if (n >= 8) {
         V_LOAD("f0", x, 0);
         LOAD_ROWS(0);
-        ROWS(FMA_WORD)
+        ROWS(FMA_WORD);
         ADVANCE(32);
         x += 32;
     }
@@ -157,26 +157,26 @@ static uint64_t dot_f32(struct rows *r, uint64_t x, uint32_t n)
 }
 
 #define BF16_EVEN(w, a, b, even, odd) V("fslli.pi " a ", " w ", 16");
-#define BF16_ODD(w, a, b, even, odd) V("fand.pi " a ", " w ", f22");
-#define BF16_STEP(off)      \
-    LOAD_COLUMN(2 * (off)); \
-    LOAD_ROWS(off);         \
-    ROWS(BF16_EVEN)         \
-    ROWS(FMA_EVEN)          \
-    ROWS(BF16_ODD)          \
-    ROWS(FMA_ODD)
+#define BF16_ODD(w, a, b, even, odd)  V("fand.pi " a ", " w ", f22");
+#define BF16_STEP(off)                                                                                                 \
+    LOAD_COLUMN(2 * (off));                                                                                            \
+    LOAD_ROWS(off);                                                                                                    \
+    ROWS(BF16_EVEN);                                                                                                   \
+    ROWS(FMA_EVEN);                                                                                                    \
+    ROWS(BF16_ODD);                                                                                                    \
+    ROWS(FMA_ODD);
 
 static uint64_t dot_bf16(struct rows *r, uint64_t x, uint32_t n)
 {
     TAKE_ROWS();
     V("fbci.ps f22, 0xFFFF0");
     for (; n >= 32; n -= 32, x += 128) {
-        BF16_STEP(0)
-        BF16_STEP(32)
+        BF16_STEP(0);
+        BF16_STEP(32);
         ADVANCE(64);
     }
     if (n >= 16) {
-        BF16_STEP(0)
+        BF16_STEP(0);
         ADVANCE(32);
         x += 64;
     }
@@ -184,38 +184,38 @@ static uint64_t dot_bf16(struct rows *r, uint64_t x, uint32_t n)
     return x;
 }
 
-#define F16_EVEN(w, a, b, even, odd) V("fcvt.ps.f16 " a ", " w);
-#define F16_SHIFT(w, a, b, even, odd) V("fsrli.pi " b ", " w ", 16");
-#define F16_ODD(w, a, b, even, odd) V("fcvt.ps.f16 " a ", " b);
+#define F16_EVEN(w, a, b, even, odd)     V("fcvt.ps.f16 " a ", " w);
+#define F16_SHIFT(w, a, b, even, odd)    V("fsrli.pi " b ", " w ", 16");
+#define F16_ODD(w, a, b, even, odd)      V("fcvt.ps.f16 " a ", " b);
 #define F16_EXPONENT(w, a, b, even, odd) V("fand.pi " w ", " w ", f22");
-#define F16_CARRY(w, a, b, even, odd) V("fadd.pi " w ", " w ", f22");
-#define F16_NORMAL(w, a, b, even, odd) V("fand.pi f23, f23, " w);
-#define F16_STEP(off)       \
-    LOAD_COLUMN(2 * (off)); \
-    LOAD_ROWS(off);         \
-    ROWS(F16_EVEN)          \
-    ROWS(F16_SHIFT)         \
-    ROWS(FMA_EVEN)          \
-    ROWS(F16_ODD)           \
-    ROWS(F16_EXPONENT)      \
-    ROWS(FMA_ODD)           \
-    ROWS(F16_CARRY)         \
-    ROWS(F16_NORMAL)
+#define F16_CARRY(w, a, b, even, odd)    V("fadd.pi " w ", " w ", f22");
+#define F16_NORMAL(w, a, b, even, odd)   V("fand.pi f23, f23, " w);
+#define F16_STEP(off)                                                                                                  \
+    LOAD_COLUMN(2 * (off));                                                                                            \
+    LOAD_ROWS(off);                                                                                                    \
+    ROWS(F16_EVEN);                                                                                                    \
+    ROWS(F16_SHIFT);                                                                                                   \
+    ROWS(FMA_EVEN);                                                                                                    \
+    ROWS(F16_ODD);                                                                                                     \
+    ROWS(F16_EXPONENT);                                                                                                \
+    ROWS(FMA_ODD);                                                                                                     \
+    ROWS(F16_CARRY);                                                                                                   \
+    ROWS(F16_NORMAL);
 
-// With the chip's conversion, which takes subnormals for zero. On the way each half's exponent is added to all ones: the
-// sum carries into the sign's place unless the exponent is zero. f23 collects the carries of all.
+// With the chip's conversion, which takes subnormals for zero. On the way each half's exponent is added to all ones:
+// the sum carries into the sign's place unless the exponent is zero. f23 collects the carries of all.
 static uint64_t dot_f16(struct rows *r, uint64_t x, uint32_t n)
 {
     TAKE_ROWS();
     V_BCAST_BITS("f22", 0x7C007C00);
     V("fbci.pi f23, 0xFFFFF");
     for (; n >= 32; n -= 32, x += 128) {
-        F16_STEP(0)
-        F16_STEP(32)
+        F16_STEP(0);
+        F16_STEP(32);
         ADVANCE(64);
     }
     if (n >= 16) {
-        F16_STEP(0)
+        F16_STEP(0);
         ADVANCE(32);
         x += 64;
     }
@@ -235,8 +235,8 @@ static bool all_normal(void)
 }
 
 #define F16_EXACT_ODD(w, a, b, even, odd) V("fsrli.pi " a ", " w ", 16");
-#define F16_EXACT(w, a, b, even, odd) V_F16_TO_F32(a, "f23", "f22");
-#define F16_COPY(w, a, b, even, odd) V("for.pi " a ", " w ", " w);
+#define F16_EXACT(w, a, b, even, odd)     V_F16_TO_F32(a, "f23", "f22");
+#define F16_COPY(w, a, b, even, odd)      V("for.pi " a ", " w ", " w);
 
 static uint64_t dot_f16_exact(struct rows *r, uint64_t x, uint32_t n)
 {
@@ -245,12 +245,12 @@ static uint64_t dot_f16_exact(struct rows *r, uint64_t x, uint32_t n)
     for (; n >= 16; n -= 16, x += 64) {
         LOAD_COLUMN(0);
         LOAD_ROWS(0);
-        ROWS(F16_COPY)
-        ROWS(F16_EXACT)
-        ROWS(FMA_EVEN)
-        ROWS(F16_EXACT_ODD)
-        ROWS(F16_EXACT)
-        ROWS(FMA_ODD)
+        ROWS(F16_COPY);
+        ROWS(F16_EXACT);
+        ROWS(FMA_EVEN);
+        ROWS(F16_EXACT_ODD);
+        ROWS(F16_EXACT);
+        ROWS(FMA_ODD);
         ADVANCE(32);
     }
     GIVE_ROWS();
@@ -258,8 +258,8 @@ static uint64_t dot_f16_exact(struct rows *r, uint64_t x, uint32_t n)
 }
 
 // The last elements of a row, in order: n < 16.
-#define TAIL_ROW(i, sum)              \
-    load_in_order(type, a##i);        \
+#define TAIL_ROW(i, sum)                                                                                               \
+    load_in_order(type, a##i);                                                                                         \
     V("fmadd.ps " sum ", f0, f2, " sum ", rne");
 
 static void dot_tail(uint32_t type, const struct rows *r, uint64_t x, uint32_t n)
@@ -271,10 +271,10 @@ static void dot_tail(uint32_t type, const struct rows *r, uint64_t x, uint32_t n
         uint32_t lanes = n < 8 ? n : 8;
         v_lanes(lanes);
         V_LOAD("f2", x, 0);
-        TAIL_ROW(0, "f24")
-        TAIL_ROW(1, "f25")
-        TAIL_ROW(2, "f26")
-        TAIL_ROW(3, "f27")
+        TAIL_ROW(0, "f24");
+        TAIL_ROW(1, "f25");
+        TAIL_ROW(2, "f26");
+        TAIL_ROW(3, "f27");
         ADVANCE(8 * element_bytes(type));
         x += 32;
         n -= lanes;
@@ -290,8 +290,12 @@ static void dot_rows(uint32_t type, const struct rows *start, uint64_t x, uint32
     uint64_t rest = x;
     clear_sums();
     switch (type) {
-    case ET_F32: rest = dot_f32(&r, x, n); break;
-    case ET_BF16: rest = dot_bf16(&r, x, n); break;
+    case ET_F32:
+        rest = dot_f32(&r, x, n);
+        break;
+    case ET_BF16:
+        rest = dot_bf16(&r, x, n);
+        break;
     default:
         rest = dot_f16(&r, x, n);
         if (!all_normal()) {
@@ -354,8 +358,8 @@ static void store_sums(uint64_t sums, uint64_t dst, uint32_t rows)
     v_all_lanes();
 }
 
-// Rows first .. first+rows of src0 (rows <= RUN) times all columns of matrix (i2, i3) of src1. `ready` says which column is
-// prepared.
+// Rows first .. first+rows of src0 (rows <= RUN) times all columns of matrix (i2, i3) of src1. `ready` says which
+// column is prepared.
 static void multiply_rows(const struct et_command *cmd, const struct et_grid *grid, uint32_t i2, uint32_t i3,
                           uint32_t first, uint32_t rows, uint64_t *ready)
 {
