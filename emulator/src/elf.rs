@@ -188,3 +188,69 @@ impl fmt::Debug for Lines {
         f.debug_struct("Lines").field("displacement", &self.displacement).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file with one segment of code at 0x1000 (4 of 16 bytes from the file) and a build id.
+    fn file() -> Vec<u8> {
+        let mut data = Vec::new();
+        let half = |data: &mut Vec<u8>, value: u16| data.extend(value.to_le_bytes());
+        let word = |data: &mut Vec<u8>, value: u32| data.extend(value.to_le_bytes());
+        let long = |data: &mut Vec<u8>, value: u64| data.extend(value.to_le_bytes());
+        data.extend(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
+        [2, EM_RISCV.0].into_iter().for_each(|value| half(&mut data, value));
+        word(&mut data, 1);
+        [0x1004, 64, 0].into_iter().for_each(|value| long(&mut data, value));
+        word(&mut data, 0);
+        [64, 56, 2, 64, 0, 0].into_iter().for_each(|value| half(&mut data, value));
+        for (kind, offset, addr, in_file, in_memory) in [(1, 200, 0x1000, 4, 16), (4, 176, 0, 20, 20)] {
+            word(&mut data, kind);
+            word(&mut data, 5);
+            [offset, addr, addr, in_file, in_memory, 4].into_iter().for_each(|value| long(&mut data, value));
+        }
+        [4, 4, 3].into_iter().for_each(|value| word(&mut data, value));
+        data.extend(b"GNU\0\x01\x02\x03\x04\0\0\0\0\x11\x22\x33\x44");
+        data
+    }
+
+    #[test]
+    fn a_file_is_taken_apart() {
+        let image = Image::parse(&file()).unwrap();
+        assert_eq!((image.entry, image.base(), image.size()), (0x1004, 0x1000, 16));
+        assert_eq!(image.segments, [Segment { addr: 0x1000, data: vec![0x11, 0x22, 0x33, 0x44], size: 16 }]);
+        assert_eq!(image.build_id.as_deref(), Some(&[1, 2, 3, 4][..]));
+        assert!(matches!(Lines::parse(&file(), 0), Err(ImageError::NoLines | ImageError::Damaged)));
+    }
+
+    #[test]
+    fn an_image_is_placed_with_zeros_behind_it() {
+        let machine = Machine::new(crate::Config { dram_bytes: 256 << 20, ..crate::Config::default() }).unwrap();
+        let base = machine.dram().start + 4096;
+        machine.fill(base, 32, 0xFF).unwrap();
+        assert_eq!(Image::parse(&file()).unwrap().place(&machine, base), Ok(base + 4));
+        let mut bytes = [0; 17];
+        machine.read(base, &mut bytes).unwrap();
+        assert_eq!(bytes, [0x11, 0x22, 0x33, 0x44, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF]);
+        assert!(Image::parse(&file()).unwrap().place(&machine, 0).is_err());
+    }
+
+    #[test]
+    fn bad_files_are_refused() {
+        let file = file();
+        assert_eq!(Image::parse(b"hello"), Err(ImageError::NotElf));
+        for len in 0..file.len() {
+            assert!(Image::parse(&file[..len]).is_err(), "{len} bytes");
+        }
+        let mut other = file.clone();
+        other[18] = 62;
+        assert_eq!(Image::parse(&other), Err(ImageError::NotRiscv));
+        let mut shrunk = file.clone();
+        shrunk[64 + 40] = 3; // less memory than file contents
+        assert_eq!(Image::parse(&shrunk), Err(ImageError::Damaged));
+        let mut nothing = file;
+        nothing[64] = 6;
+        assert_eq!(Image::parse(&nothing), Err(ImageError::Empty));
+    }
+}

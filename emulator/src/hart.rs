@@ -43,7 +43,8 @@ pub struct Hart {
     pub vpu_busy: bool,
     /// Retired instructions in this launch.
     pub retired: u64,
-    /// Logical time: grows by one per instruction, and jumps forward to the sender's time when a credit is consumed.
+    /// Logical time: grows by one per instruction, and jumps forward to what the hart learns of when it consumes a credit,
+    /// is the last at a barrier, or receives in a reduction.
     pub clock: u64,
 }
 

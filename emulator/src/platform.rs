@@ -76,8 +76,9 @@ pub trait Platform {
     /// Reads two bytes of code. Cause [`FetchAccess`](crate::trap::Cause::FetchAccess) outside DRAM.
     fn fetch(&mut self, addr: u64) -> Result<u16, Trap>;
 
-    /// A write to a CSR of the platform: 800..804, 806, 80x tensor, 81F, 820 flb, 821 fcc, 822, 830, 83F, 85F, 87F, 89F,
-    /// 8BF, 8DF, 8FF (ISA sheet 3.1); `x31` is in the hart. Access rights are already checked by the executor.
+    /// A write to a CSR of the platform: 800, 801, 806, 81F, 820 flb, 821 fcc, 822, 830, 83F, 85F, 87F, 89F, 8BF, 8DF,
+    /// 8FF (ISA sheet 3.1), and to 810 when it switches the scratchpad on; `x31` is in the hart. Access rights are
+    /// already checked by the executor.
     fn csr_write(&mut self, hart: &mut Hart, csr: u16, value: u64) -> Result<Outcome, Trap>;
 
     /// A read of a CSR whose value the platform holds: C03..C08 counters, CC0 fccnb, CC8..CCF message ports.

@@ -90,7 +90,12 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
             0x810 => {
                 // Only the even hart switches the scratchpad.
                 let writable = if hart.id & 1 == 0 { 0x7DE } else { 0x7DC };
-                hart.ucache_control = hart.ucache_control & !writable | value as u32 & writable;
+                let before = hart.ucache_control;
+                hart.ucache_control = before & !writable | value as u32 & writable;
+                if hart.ucache_control & !before & 2 != 0 {
+                    // The scratchpad was switched on, which clears it.
+                    self.platform.csr_write(hart, number, value)?;
+                }
             }
             0x840 => hart.gsc_progress = value as u8 & 7,
             0x8D0..=0x8D3 => hart.validation[(number & 3) as usize] = value,

@@ -209,7 +209,7 @@ impl Platform for Fast<'_> {
 
     fn csr_write(&mut self, hart: &mut Hart, csr: u16, value: u64) -> Result<Outcome, Trap> {
         match csr {
-            0x804 => hart.tensor_coop = value as u32 & 0xF_FF1F,
+            0x810 => self.engine.unit.clear_scratchpad(),
             0x820 => return Ok(Outcome::Done(self.arrive(hart, value))),
             0x821 => return Ok(self.take_credit(hart, (value & 1) as u8)),
             // No interrupt ever comes, and none is needed: the firmware's exclusive mode is not modelled.

@@ -1,32 +1,32 @@
 //! The machine: a chip's memory, the host's access to it, and kernel launches.
 
 mod call;
-mod codes;
 mod config;
 mod entry;
 mod fast;
 mod faults;
 mod launch;
 mod scheduler;
+mod workers;
 
 pub use config::{Config, ConfigError};
 pub use faults::{BadCall, Fault, Waiting};
 pub use launch::{Launch, LaunchError, LineTable, Report};
 
 use crate::memory::{Memory, HOST_BASE, OPEN_BASE};
-use codes::Codes;
 use entry::Entry;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
+use workers::{Stale, Workers};
 
 /// An emulated chip. Memory may be accessed and kernels launched from any thread; launches run one at a time.
 pub struct Machine {
     memory: Memory,
     config: Config,
     /// Held during a launch.
-    codes: Mutex<Codes>,
-    stale: codes::Stale,
+    workers: Mutex<Workers>,
+    stale: Stale,
 }
 
 impl Machine {
@@ -35,8 +35,8 @@ impl Machine {
         config.check()?;
         let memory = Memory::new(config.shires, config.dram_bytes)
             .map_err(|error| ConfigError::Memory(config.dram_bytes, error))?;
-        let codes = Mutex::new(Codes::new(config.host_threads()));
-        Ok(Machine { memory, config, codes, stale: codes::Stale::default() })
+        let workers = Mutex::new(Workers::new(config.host_threads()));
+        Ok(Machine { memory, config, workers, stale: Stale::default() })
     }
 
     /// The configuration it was made with.
@@ -80,18 +80,18 @@ impl Machine {
     /// Runs a kernel to its end, as the firmware does: arguments and environment are placed in its memory.
     pub fn launch(&self, launch: &Launch<'_>) -> Result<Report, LaunchError> {
         self.check_shires(launch)?;
-        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = Entry::place(&self.memory, launch)?;
-        scheduler::run(&self.memory, launch, entry, codes.prepare(launch.exact_flags, &self.stale))
+        scheduler::run(&self.memory, launch, entry, workers.prepare(launch.exact_flags, &self.stale))
     }
 
     /// Runs a kernel whose argument and environment blocks are in memory already: all harts find their addresses in a0
     /// and a1. The launch's own arguments are not used.
     pub fn launch_at(&self, launch: &Launch<'_>, arguments: u64, environment: u64) -> Result<Report, LaunchError> {
         self.check_shires(launch)?;
-        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = Entry { pc: launch.entry, arguments, environment };
-        scheduler::run(&self.memory, launch, entry, codes.prepare(launch.exact_flags, &self.stale))
+        scheduler::run(&self.memory, launch, entry, workers.prepare(launch.exact_flags, &self.stale))
     }
 
     fn check_shires(&self, launch: &Launch<'_>) -> Result<(), LaunchError> {

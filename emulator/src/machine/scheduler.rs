@@ -8,6 +8,7 @@ use super::entry::Entry;
 use super::fast::Fast;
 use super::faults::{BadCall, Fault, Waiting};
 use super::launch::{Launch, LaunchError, Report};
+use super::workers::Worker;
 use crate::code::Code;
 use crate::exec::{self, Stop};
 use crate::hart::Hart;
@@ -69,14 +70,14 @@ fn shares(minions: &[(u32, u32)]) -> Vec<Share> {
     shares
 }
 
-/// Runs all harts of `launch` to their end. `codes` holds one cache per thread that may be used.
+/// Runs all harts of `launch` to their end. There is one of `workers` per thread that may be used.
 pub(super) fn run(
     memory: &Memory,
     launch: &Launch<'_>,
     entry: Entry,
-    codes: &mut [Code],
+    workers: &mut [Worker],
 ) -> Result<Report, LaunchError> {
-    let deal = deal(launch.shire_mask, codes.len());
+    let deal = deal(launch.shire_mask, workers.len());
     let shares: Vec<_> = deal.iter().map(|minions| shares(minions)).collect();
     let run = Run {
         memory,
@@ -86,11 +87,11 @@ pub(super) fn run(
         deadline: launch.deadline.and_then(|limit| Instant::now().checked_add(limit)),
         ending: Mutex::default(),
     };
-    let work = |thread: usize, code| Thread::new(&run, thread, &deal[thread], &shares[thread]).work(code);
-    let (first, others) = codes.split_first_mut().expect("there is at least one thread");
+    let work = |thread: usize, worker| Thread::new(&run, thread, &deal[thread], &shares[thread], worker).work();
+    let (first, others) = workers.split_first_mut().expect("there is at least one thread");
     let tallies: Vec<Tally> = std::thread::scope(|scope| {
         let handles: Vec<_> =
-            (1..deal.len()).zip(others).map(|(thread, code)| scope.spawn(move || work(thread, code))).collect();
+            (1..deal.len()).zip(others).map(|(thread, worker)| scope.spawn(move || work(thread, worker))).collect();
         let own = work(0, first);
         let joined = handles.into_iter().map(|handle| match handle.join() {
             Ok(tally) => tally,
@@ -153,9 +154,25 @@ struct Tally {
 }
 
 /// A minion with its two harts.
-struct Minion {
+pub(super) struct Minion {
     unit: Unit,
     harts: [(Hart, State); 2],
+}
+
+impl Minion {
+    /// A minion whose harts are about to enter; the id is that of the first.
+    fn new(entry: &Entry, id: u16) -> Self {
+        Minion { unit: Unit::default(), harts: [id, id | 1].map(|id| (entry.hart(id), State::Ready)) }
+    }
+
+    /// Makes it what `new` gives, in place.
+    fn reset(&mut self, entry: &Entry, id: u16) {
+        self.unit.reset();
+        for (thread, (hart, state)) in self.harts.iter_mut().enumerate() {
+            *hart = entry.hart(id | thread as u16);
+            *state = State::Ready;
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +199,8 @@ struct Thread<'a> {
     run: &'a Run<'a>,
     number: usize,
     shares: &'a [Share],
-    minions: Vec<Minion>,
+    code: &'a mut Code,
+    minions: &'a mut [Minion],
     /// For each share, the place in `minions` of each of the shire's minions.
     places: Vec<[usize; 32]>,
     /// Harts to run, as 2 * place + thread of the minion.
@@ -192,27 +210,36 @@ struct Thread<'a> {
 }
 
 impl<'a> Thread<'a> {
-    fn new(run: &'a Run<'a>, number: usize, deal: &[(u32, u32)], shares: &'a [Share]) -> Self {
+    fn new(
+        run: &'a Run<'a>,
+        number: usize,
+        deal: &[(u32, u32)],
+        shares: &'a [Share],
+        worker: &'a mut Worker,
+    ) -> Self {
         let mut places = vec![[usize::MAX; 32]; shares.len()];
-        let mut minions = Vec::with_capacity(deal.len());
-        for &(shire, minion) in deal {
+        for (place, &(shire, minion)) in deal.iter().enumerate() {
             let share = shares.iter().position(|share| share.shire == shire);
-            places[share.expect("every minion is in a share")][minion as usize] = minions.len();
+            places[share.expect("every minion is in a share")][minion as usize] = place;
             let id = (shire << 6 | minion << 1) as u16;
-            let hart = |id| (run.entry.hart(id), State::Ready);
-            minions.push(Minion { unit: Unit::default(), harts: [hart(id), hart(id | 1)] });
+            match worker.minions.get_mut(place) {
+                Some(minion) => minion.reset(&run.entry, id),
+                None => worker.minions.push(Minion::new(&run.entry, id)),
+            }
         }
+        let minions = &mut worker.minions[..deal.len()];
         let live = 2 * minions.len();
-        Thread { run, number, shares, minions, places, ready: (0..live).collect(), live }
+        let ready = (0..live).collect();
+        Thread { run, number, shares, code: &mut worker.code, minions, places, ready, live }
     }
 
-    fn work(mut self, code: &mut Code) -> Tally {
+    fn work(mut self) -> Tally {
         let wake = &self.run.board.wake;
         let _guard = StopOnPanic(wake);
         while !wake.stopped() {
             self.collect_woken();
             if let Some(place) = self.ready.pop_front() {
-                self.turn(place, code);
+                self.turn(place);
                 if self.run.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                     self.out_of_time();
                 }
@@ -264,7 +291,7 @@ impl<'a> Thread<'a> {
     }
 
     /// Runs a hart until its quantum ends or it stops.
-    fn turn(&mut self, place: usize, code: &mut Code) {
+    fn turn(&mut self, place: usize) {
         let run = self.run;
         let Minion { unit, harts } = &mut self.minions[place / 2];
         let (hart, state) = &mut harts[place % 2];
@@ -275,7 +302,7 @@ impl<'a> Thread<'a> {
             platform.settle(hart);
         }
         let stop = match platform.late {
-            None => exec::run(hart, code, &mut platform, QUANTUM),
+            None => exec::run(hart, self.code, &mut platform, QUANTUM),
             Some(trap) => Stop::Trap(trap),
         };
         if let Some(trap) = platform.late.take() {
@@ -319,7 +346,7 @@ impl<'a> Thread<'a> {
 
     fn tally(&self) -> Tally {
         let mut tally = Tally { report: Report::default(), waiting: Vec::new() };
-        for minion in &self.minions {
+        for minion in &*self.minions {
             tally.report.tensor_macs += minion.unit.macs();
             for (hart, state) in &minion.harts {
                 tally.report.instructions += hart.retired;

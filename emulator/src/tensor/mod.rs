@@ -91,6 +91,22 @@ impl Default for Scratchpad {
 }
 
 impl Unit {
+    /// Back to the state at kernel entry.
+    pub fn reset(&mut self) {
+        self.clear_scratchpad();
+        self.ten_b.fill(Line::default());
+        self.ten_c.fill(Vector::default());
+        self.setup = None;
+        self.loads.fill(None);
+        self.queue.clear();
+        self.macs = 0;
+    }
+
+    /// Zeroes all lines.
+    pub fn clear_scratchpad(&mut self) {
+        self.lines.0.fill(Line::default());
+    }
+
     /// Multiply-accumulates so far, by the operations' shapes.
     pub fn macs(&self) -> u64 {
         self.macs

@@ -1,33 +1,39 @@
-//! Decoded code of all host threads, kept from launch to launch.
+//! What host threads keep from launch to launch: decoded code, and the memory that minions live in.
 
+use super::scheduler::Minion;
 use crate::code::Code;
 use std::sync::{Mutex, PoisonError};
 
-/// One cache per host thread.
-pub(super) struct Codes {
-    caches: Vec<Code>,
+/// One host thread's belongings.
+pub(super) struct Worker {
+    pub code: Code,
+    /// Reset at each launch; kept because fresh memory for thousands of harts costs more than running short kernels.
+    pub minions: Vec<Minion>,
 }
 
-impl Codes {
+/// The belongings of all host threads that launches may use.
+pub(super) struct Workers(Vec<Worker>);
+
+impl Workers {
     pub fn new(threads: usize) -> Self {
-        Codes { caches: (0..threads).map(|_| Code::new(false)).collect() }
+        Workers((0..threads).map(|_| Worker { code: Code::new(false), minions: Vec::new() }).collect())
     }
 
-    /// The caches, without what the host has overwritten since the last launch.
-    pub fn prepare(&mut self, exact_flags: bool, stale: &Stale) -> &mut [Code] {
+    /// Drops the code that the host has overwritten since the last launch.
+    pub fn prepare(&mut self, exact_flags: bool, stale: &Stale) -> &mut [Worker] {
         let stale = std::mem::take(&mut *stale.lock());
-        for cache in &mut self.caches {
-            if cache.exact_flags() != exact_flags {
-                *cache = Code::new(exact_flags);
+        for Worker { code, .. } in &mut self.0 {
+            if code.exact_flags() != exact_flags {
+                *code = Code::new(exact_flags);
             } else if stale.overflowed {
-                cache.clear();
+                code.clear();
             } else {
                 for &(addr, len) in &stale.ranges {
-                    cache.invalidate(addr, len);
+                    code.invalidate(addr, len);
                 }
             }
         }
-        &mut self.caches
+        &mut self.0
     }
 }
 
