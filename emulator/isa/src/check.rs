@@ -35,11 +35,7 @@ pub fn check(code: &[u8]) -> Vec<Forbidden> {
         } else if let Some(high) = half(offset + 2) {
             ((high as u32) << 16 | low as u32, 4)
         } else {
-            found.push(Forbidden {
-                offset,
-                word: low as u32,
-                why: "the code ends inside an instruction".into(),
-            });
+            found.push(Forbidden { offset, word: low as u32, why: "the code ends inside an instruction".into() });
             break;
         };
         if let Some(why) = objection(word) {

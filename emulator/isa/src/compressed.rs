@@ -21,16 +21,7 @@ pub fn expand(half: u16) -> Option<u32> {
     let double_offset = (bits(10, 3, 3) | bits(5, 2, 6)) as i32;
 
     let make = |op: Op, rd: u8, rs1: u8, rs2: u8, imm: i32| {
-        crate::encode(
-            op,
-            &Operands {
-                rd,
-                rs1,
-                rs2,
-                imm,
-                ..Default::default()
-            },
-        )
+        crate::encode(op, &Operands { rd, rs1, rs2, imm, ..Default::default() })
     };
     match (w & 3, w >> 13) {
         (0, 0) => {

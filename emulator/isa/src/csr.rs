@@ -21,28 +21,13 @@ impl Csr {
 }
 
 const fn csr(number: u16, name: &'static str) -> Csr {
-    Csr {
-        number,
-        name,
-        even_hart_only: false,
-        closed: false,
-    }
+    Csr { number, name, even_hart_only: false, closed: false }
 }
 const fn even(number: u16, name: &'static str) -> Csr {
-    Csr {
-        number,
-        name,
-        even_hart_only: true,
-        closed: false,
-    }
+    Csr { number, name, even_hart_only: true, closed: false }
 }
 const fn closed(number: u16, name: &'static str) -> Csr {
-    Csr {
-        number,
-        name,
-        even_hart_only: false,
-        closed: true,
-    }
+    Csr { number, name, even_hart_only: false, closed: true }
 }
 
 /// All CSRs with a U-mode number, sorted by it.

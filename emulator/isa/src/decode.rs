@@ -23,17 +23,9 @@ impl Insn {
     pub fn decode(code: u32) -> Option<Insn> {
         if is_compressed(code as u16) {
             let word = expand(code as u16)?;
-            Some(Insn {
-                op: decode(word)?,
-                word,
-                len: 2,
-            })
+            Some(Insn { op: decode(word)?, word, len: 2 })
         } else {
-            Some(Insn {
-                op: decode(code)?,
-                word: code,
-                len: 4,
-            })
+            Some(Insn { op: decode(code)?, word: code, len: 4 })
         }
     }
 
@@ -72,20 +64,12 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     for row in TABLE {
         by_opcode[(row.matches >> 2 & 31) as usize].push(row);
     }
-    let mut index = Index {
-        starts: Vec::with_capacity(SLOTS as usize + 1),
-        rows: Vec::new(),
-    };
+    let mut index = Index { starts: Vec::with_capacity(SLOTS as usize + 1), rows: Vec::new() };
     for slot in 0..SLOTS {
         index.starts.push(index.rows.len() as u32);
         let word = slot_word(slot);
         let reachable = |row: &&&Row| (row.matches ^ word) & row.mask & selecting == 0;
-        index.rows.extend(
-            by_opcode[(slot & 31) as usize]
-                .iter()
-                .filter(reachable)
-                .map(|row| row.op as u16),
-        );
+        index.rows.extend(by_opcode[(slot & 31) as usize].iter().filter(reachable).map(|row| row.op as u16));
     }
     index.starts.push(index.rows.len() as u32);
     index

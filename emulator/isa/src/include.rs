@@ -64,10 +64,7 @@ fn names(file: File) -> Vec<(String, u32)> {
     let numbered = |prefix: &'static str, count: u32| (0..count).map(move |n| (format!("{prefix}{n}"), n));
     let named = |list: &'static [&'static str]| list.iter().enumerate().map(|(n, s)| (s.to_string(), n as u32));
     match file {
-        File::X => named(&X_NAMES)
-            .chain(numbered("x", 32))
-            .chain([("fp".to_string(), 8)])
-            .collect(),
+        File::X => named(&X_NAMES).chain(numbered("x", 32)).chain([("fp".to_string(), 8)]).collect(),
         File::F => named(&F_NAMES).chain(numbered("f", 32)).collect(),
         File::M => numbered("m", 8).collect(),
     }
@@ -93,10 +90,7 @@ fn registers(out: &mut String) {
             if file != File::M {
                 // Completes an instruction whose other fields wait in .Let_w: \base is the parenthesised register.
                 line(out, format_args!(".macro et.{letter}.{name} base"));
-                line(
-                    out,
-                    format_args!(".insn .Let_w + {:#x} + (\".Let\\base\" << 20)", number << 15),
-                );
+                line(out, format_args!(".insn .Let_w + {:#x} + (\".Let\\base\" << 20)", number << 15));
                 line(out, format_args!(".endm"));
             }
         }
@@ -124,11 +118,7 @@ fn instruction(out: &mut String, row: &Row) {
             }
             Operand::Imm(imm) => {
                 // An upper immediate may be written as the negative number it stands for.
-                let (low, high) = if imm == Imm::Upper {
-                    (-0x8_0000, 0xF_FFFF)
-                } else {
-                    imm.range()
-                };
+                let (low, high) = if imm == Imm::Upper { (-0x8_0000, 0xF_FFFF) } else { imm.range() };
                 line(&mut checks, format_args!("et.range (\\{name}), {low}, {high}"));
                 fields.push_str(&immediate(imm, &name));
             }
@@ -146,10 +136,7 @@ fn instruction(out: &mut String, row: &Row) {
     let matches = row.matches;
     match template {
         Some(kind @ ('i' | 's')) => {
-            line(
-                out,
-                format_args!(".insn {kind} {:#x}, {}, \\p0, \\p1", matches & 0x7F, matches >> 12 & 7),
-            );
+            line(out, format_args!(".insn {kind} {:#x}, {}, \\p0, \\p1", matches & 0x7F, matches >> 12 & 7));
         }
         Some(file) => {
             line(out, format_args!(".set .Let_w, {matches:#x}{fields}"));

@@ -369,10 +369,7 @@ impl Class {
     /// tensor operation that does (sheet 3.2).
     pub const fn uses_vpu(self) -> bool {
         use Class::*;
-        !matches!(
-            self,
-            Int | MulDiv | Branch | Load | Store | System | Csr | Atomic | CoherentStore
-        )
+        !matches!(self, Int | MulDiv | Branch | Load | Store | System | Csr | Atomic | CoherentStore)
     }
 }
 

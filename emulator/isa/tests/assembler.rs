@@ -81,37 +81,19 @@ fn assemble(name: &str, march: &str, source: &str) -> Vec<u8> {
             panic!("cannot run {tool} ({e}): install binutils for riscv64-unknown-elf, these tests need it")
         });
         let messages = String::from_utf8_lossy(&out.stderr);
-        assert!(
-            out.status.success(),
-            "{tool}: {}",
-            messages.lines().take(10).collect::<Vec<_>>().join("\n")
-        );
+        assert!(out.status.success(), "{tool}: {}", messages.lines().take(10).collect::<Vec<_>>().join("\n"));
     };
     let march = format!("-march={march}");
     run(
         "riscv64-unknown-elf-as",
-        &[
-            &march,
-            "-mno-relax",
-            "-mno-arch-attr",
-            "-o",
-            &path("test.o"),
-            &path("et.inc"),
-            &path("test.s"),
-        ],
+        &[&march, "-mno-relax", "-mno-arch-attr", "-o", &path("test.o"), &path("et.inc"), &path("test.s")],
     );
-    run(
-        "riscv64-unknown-elf-objcopy",
-        &["-O", "binary", "-j", ".text", &path("test.o"), &path("test.bin")],
-    );
+    run("riscv64-unknown-elf-objcopy", &["-O", "binary", "-j", ".text", &path("test.o"), &path("test.bin")]);
     std::fs::read(path("test.bin")).expect("assembled code")
 }
 
 fn words(bytes: &[u8]) -> Vec<u32> {
-    bytes
-        .chunks_exact(4)
-        .map(|c| u32::from_le_bytes(c.try_into().expect("four bytes")))
-        .collect()
+    bytes.chunks_exact(4).map(|c| u32::from_le_bytes(c.try_into().expect("four bytes"))).collect()
 }
 
 #[test]
@@ -189,9 +171,5 @@ fn compressed_expansion_agrees_with_the_assembler() {
     }
     assert_eq!(at, code.len());
     // All but hints (which the assembler does not shorten) come back compressed.
-    assert!(
-        short * 10 > expected.len() * 9,
-        "{short} of {} are short",
-        expected.len()
-    );
+    assert!(short * 10 > expected.len() * 9, "{short} of {} are short", expected.len());
 }

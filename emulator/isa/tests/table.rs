@@ -7,12 +7,7 @@ fn no_two_encodings_overlap() {
     for (i, a) in TABLE.iter().enumerate() {
         assert_eq!(a.matches & !a.mask, 0, "{} fixes bits outside its mask", a.mnemonic);
         for b in &TABLE[..i] {
-            assert!(
-                (a.matches ^ b.matches) & a.mask & b.mask != 0,
-                "{} and {} overlap",
-                a.mnemonic,
-                b.mnemonic
-            );
+            assert!((a.matches ^ b.matches) & a.mask & b.mask != 0, "{} and {} overlap", a.mnemonic, b.mnemonic);
         }
     }
 }
@@ -20,15 +15,7 @@ fn no_two_encodings_overlap() {
 #[test]
 fn operands_and_fixed_bits_are_disjoint_and_cover_what_matters() {
     for row in TABLE {
-        let ones = Operands {
-            rd: 7,
-            rs1: 7,
-            rs2: 7,
-            rs3: 7,
-            rm: 7,
-            csr: 0xFFF,
-            imm: 2,
-        };
+        let ones = Operands { rd: 7, rs1: 7, rs2: 7, rs3: 7, rm: 7, csr: 0xFFF, imm: 2 };
         let bits = ones.insert(row.form).expect("small operands fit");
         assert_eq!(bits & row.mask, 0, "{} has an operand in its fixed bits", row.mnemonic);
     }
@@ -41,11 +28,7 @@ fn the_decoder_finds_what_a_linear_search_finds() {
         state = state.wrapping_mul(1664525).wrapping_add(1013904223);
         // Half of the words are near some row, so that most of the table is reached.
         let row = &TABLE[i % TABLE.len()];
-        let word = if i & 1 == 0 {
-            state.rotate_left(9) | 3
-        } else {
-            state.rotate_left(9) & !row.mask | row.matches
-        };
+        let word = if i & 1 == 0 { state.rotate_left(9) | 3 } else { state.rotate_left(9) & !row.mask | row.matches };
         let linear = TABLE.iter().find(|r| word & r.mask == r.matches).map(|r| r.op);
         assert_eq!(decode(word), linear, "{word:08x}");
     }
@@ -60,32 +43,10 @@ fn reasons(words: &[u32]) -> Vec<(usize, String)> {
 fn the_check_passes_what_works_and_finds_what_does_not() {
     for row in TABLE.iter().filter(|row| row.class != et_isa::Class::Csr) {
         let word = encode(row.op, &Operands::default()).expect("zero operands fit");
-        assert_eq!(
-            reasons(&[0x13, word, 0x13]).is_empty(),
-            row.status == Status::Works,
-            "{}",
-            row.mnemonic
-        );
+        assert_eq!(reasons(&[0x13, word, 0x13]).is_empty(), row.status == Status::Works, "{}", row.mnemonic);
     }
-    let csr = |op, csr, rs1| {
-        encode(
-            op,
-            &Operands {
-                csr,
-                rs1,
-                ..Default::default()
-            },
-        )
-        .expect("fits")
-    };
-    assert_eq!(
-        reasons(&[
-            csr(Op::Csrrs, 0xC03, 0),
-            csr(Op::Csrrw, 0x83F, 5),
-            csr(Op::Csrrs, 0xCD0, 0)
-        ]),
-        []
-    );
+    let csr = |op, csr, rs1| encode(op, &Operands { csr, rs1, ..Default::default() }).expect("fits");
+    assert_eq!(reasons(&[csr(Op::Csrrs, 0xC03, 0), csr(Op::Csrrw, 0x83F, 5), csr(Op::Csrrs, 0xCD0, 0)]), []);
     for bad in [
         csr(Op::Csrrs, 0xC00, 0),
         csr(Op::Csrrw, 0xCD0, 5),

@@ -50,11 +50,7 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
     }
     macro_rules! compare {
         ($write:ident, $fast:path, $exact:expr) => {{
-            let holds = if FLAGS {
-                core.exact_compare(s, $exact)
-            } else {
-                $fast(core.f(s.rs1), core.f(s.rs2))
-            };
+            let holds = if FLAGS { core.exact_compare(s, $exact) } else { $fast(core.f(s.rs1), core.f(s.rs2)) };
             core.$write(s.rd, holds)
         }};
     }
@@ -143,10 +139,7 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
         Op::Srlw => core.int(s, word(core.x(s.rs1) as u32 >> (core.x(s.rs2) & 31))),
         Op::Sraw => core.int(s, (core.x(s.rs1) as i32 >> (core.x(s.rs2) & 31)) as u64),
         Op::Mul => core.int(s, core.x(s.rs1).wrapping_mul(core.x(s.rs2))),
-        Op::Mulh => core.int(
-            s,
-            ((core.x(s.rs1) as i64 as i128 * core.x(s.rs2) as i64 as i128) >> 64) as u64,
-        ),
+        Op::Mulh => core.int(s, ((core.x(s.rs1) as i64 as i128 * core.x(s.rs2) as i64 as i128) >> 64) as u64),
         Op::Mulhsu => core.int(s, ((core.x(s.rs1) as i64 as i128 * core.x(s.rs2) as i128) >> 64) as u64),
         Op::Mulhu => core.int(s, ((core.x(s.rs1) as u128 * core.x(s.rs2) as u128) >> 64) as u64),
         Op::Div => core.int(s, div(core.x(s.rs1) as i64, core.x(s.rs2) as i64)),
@@ -154,30 +147,12 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
         Op::Rem => core.int(s, rem(core.x(s.rs1) as i64, core.x(s.rs2) as i64)),
         Op::Remu => core.int(s, core.x(s.rs1).checked_rem(core.x(s.rs2)).unwrap_or(core.x(s.rs1))),
         Op::Mulw => core.int(s, word(core.x(s.rs1).wrapping_mul(core.x(s.rs2)) as u32)),
-        Op::Divw => core.int(
-            s,
-            word(div(core.x(s.rs1) as i32 as i64, core.x(s.rs2) as i32 as i64) as u32),
-        ),
-        Op::Divuw => core.int(
-            s,
-            word(
-                (core.x(s.rs1) as u32)
-                    .checked_div(core.x(s.rs2) as u32)
-                    .unwrap_or(u32::MAX),
-            ),
-        ),
-        Op::Remw => core.int(
-            s,
-            word(rem(core.x(s.rs1) as i32 as i64, core.x(s.rs2) as i32 as i64) as u32),
-        ),
-        Op::Remuw => core.int(
-            s,
-            word(
-                (core.x(s.rs1) as u32)
-                    .checked_rem(core.x(s.rs2) as u32)
-                    .unwrap_or(core.x(s.rs1) as u32),
-            ),
-        ),
+        Op::Divw => core.int(s, word(div(core.x(s.rs1) as i32 as i64, core.x(s.rs2) as i32 as i64) as u32)),
+        Op::Divuw => core.int(s, word((core.x(s.rs1) as u32).checked_div(core.x(s.rs2) as u32).unwrap_or(u32::MAX))),
+        Op::Remw => core.int(s, word(rem(core.x(s.rs1) as i32 as i64, core.x(s.rs2) as i32 as i64) as u32)),
+        Op::Remuw => {
+            core.int(s, word((core.x(s.rs1) as u32).checked_rem(core.x(s.rs2) as u32).unwrap_or(core.x(s.rs1) as u32)))
+        }
         Op::Packb => core.int(s, (core.x(s.rs2) & 0xFF) << 8 | core.x(s.rs1) & 0xFF),
         // Control.
         Op::Jal => {
@@ -197,10 +172,7 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
         Op::Bgeu => at.branch(s, core.x(s.rs1) >= core.x(s.rs2)),
         Op::Fence => Ok(()),
         Op::Ecall => Err(Exit::Ecall),
-        Op::Ebreak => Err(Exit::Trap(Trap {
-            cause: Cause::Breakpoint,
-            tval: at.pc(),
-        })),
+        Op::Ebreak => Err(Exit::Trap(Trap { cause: Cause::Breakpoint, tval: at.pc() })),
         Op::Csrrw => core.csr(s, at, Access::Write, core.x(s.rs1)),
         Op::Csrrs => core.csr(s, at, Access::Set, core.x(s.rs1)),
         Op::Csrrc => core.csr(s, at, Access::Clear, core.x(s.rs1)),
@@ -284,20 +256,9 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
         Op::FcvtPwuPs => by_mode!(simd::to_u32, fp::f32_to_u32),
         Op::FcvtPsPw => rounded!(simd::from_i32, fp::i32_to_f32, exact1, rs1),
         Op::FcvtPsPwu => rounded!(simd::from_u32, fp::u32_to_f32, exact1, rs1),
-        Op::FcvtPsF16 => plain!(
-            simd::from_f16,
-            |a, flags| fp::f16_to_f32(a as u16, flags),
-            exact_plain1,
-            rs1
-        ),
+        Op::FcvtPsF16 => plain!(simd::from_f16, |a, flags| fp::f16_to_f32(a as u16, flags), exact_plain1, rs1),
         Op::FcvtF16Ps => {
-            rounded!(
-                core.frm(),
-                simd::to_f16,
-                |a, rm, flags| fp::f32_to_f16(a, rm, flags) as u32,
-                exact1,
-                rs1
-            )
+            rounded!(core.frm(), simd::to_f16, |a, rm, flags| fp::f32_to_f16(a, rm, flags) as u32, exact1, rs1)
         }
         // Packed integer.
         Op::FaddPi => lanes!(|a, b| a.wrapping_add(b)),

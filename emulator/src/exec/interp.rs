@@ -73,13 +73,7 @@ pub(super) fn run<P: Platform, V: Vectors, const FLAGS: bool>(
     code: &mut Code,
     budget: u64,
 ) -> Stop {
-    let mut at = Position {
-        base: 0,
-        ip: 0,
-        next: 0,
-        left: budget,
-        counted: budget,
-    };
+    let mut at = Position { base: 0, ip: 0, next: 0, left: budget, counted: budget };
     'page: loop {
         at.base = page_base(core.hart.pc);
         at.ip = ((core.hart.pc - at.base) / 2) as usize;
@@ -135,18 +129,9 @@ pub(super) fn run<P: Platform, V: Vectors, const FLAGS: bool>(
 fn refused<P: Platform>(platform: &mut P, state: State, pc: u64) -> Trap {
     match fetch(platform, pc) {
         // The chip reports no word for a compressed instruction.
-        Ok(word) if word & 3 != 3 => Trap {
-            cause: Cause::IllegalInstruction,
-            tval: 0,
-        },
-        Ok(word) if state == State::Mcode => Trap {
-            cause: Cause::MachineCode,
-            tval: word as u64,
-        },
-        Ok(word) => Trap {
-            cause: Cause::IllegalInstruction,
-            tval: word as u64,
-        },
+        Ok(word) if word & 3 != 3 => Trap { cause: Cause::IllegalInstruction, tval: 0 },
+        Ok(word) if state == State::Mcode => Trap { cause: Cause::MachineCode, tval: word as u64 },
+        Ok(word) => Trap { cause: Cause::IllegalInstruction, tval: word as u64 },
         Err(trap) => trap,
     }
 }

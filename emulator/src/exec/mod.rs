@@ -40,19 +40,9 @@ pub fn run<P: Platform>(hart: &mut Hart, code: &mut Code, platform: &mut P, budg
 pub fn run_on<P: Platform>(host: Host, hart: &mut Hart, code: &mut Code, platform: &mut P, budget: u64) -> Stop {
     if code.exact_flags() {
         // Exact flags are computed in integers, where vector instructions do not help.
-        Host::Portable.run(Run::<P, true> {
-            hart,
-            code,
-            platform,
-            budget,
-        })
+        Host::Portable.run(Run::<P, true> { hart, code, platform, budget })
     } else {
-        host.run(Run::<P, false> {
-            hart,
-            code,
-            platform,
-            budget,
-        })
+        host.run(Run::<P, false> { hart, code, platform, budget })
     }
 }
 
@@ -68,11 +58,7 @@ impl<P: Platform, const FLAGS: bool> Task for Run<'_, P, FLAGS> {
 
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) -> Stop {
-        let core = Core::<P, V, FLAGS> {
-            hart: self.hart,
-            platform: self.platform,
-            vectors,
-        };
+        let core = Core::<P, V, FLAGS> { hart: self.hart, platform: self.platform, vectors };
         interp::run(core, self.code, self.budget)
     }
 }

@@ -28,11 +28,7 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
     /// The rounding mode of an instruction; a reserved dynamic mode makes it illegal.
     #[inline(always)]
     pub(super) fn rounding(&self, s: &Slot) -> Result<Rounding, Exit> {
-        let bits = if s.rm == 7 {
-            self.hart.fcsr >> 5 & 7
-        } else {
-            s.rm as u32
-        };
+        let bits = if s.rm == 7 { self.hart.fcsr >> 5 & 7 } else { s.rm as u32 };
         Rounding::from_bits(bits).ok_or(Exit::Illegal)
     }
 
@@ -58,11 +54,7 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
     pub(super) fn write(&mut self, register: u8, lanes: Lanes) -> Done {
         let target = &mut self.hart.f[register as usize & 31];
         let mask = self.hart.m[0];
-        *target = Vector(if mask == 0xFF {
-            lanes
-        } else {
-            simd::blend(mask, target.0, lanes)
-        });
+        *target = Vector(if mask == 0xFF { lanes } else { simd::blend(mask, target.0, lanes) });
         Ok(())
     }
 
@@ -243,10 +235,7 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
     #[inline(always)]
     pub(super) fn pack_halves(&mut self, s: &Slot) -> Done {
         let a = self.f(s.rs1);
-        self.write(
-            s.rd,
-            std::array::from_fn(|e| a[(2 * e) & 7] & 0xFFFF | a[(2 * e + 1) & 7] << 16),
-        )
+        self.write(s.rd, std::array::from_fn(|e| a[(2 * e) & 7] & 0xFFFF | a[(2 * e + 1) & 7] << 16))
     }
 }
 

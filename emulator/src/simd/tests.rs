@@ -87,11 +87,7 @@ fn compare(name: &str, fast: impl Fn(Host, [Lanes; 3]) -> Lanes, exact: impl Fn(
             for e in 0..8 {
                 let [a, b, c] = inputs.map(|lanes| lanes[e]);
                 let want = exact(a, b, c);
-                assert_eq!(
-                    got[e], want,
-                    "{name} on {host:?}: {a:08x} {b:08x} {c:08x}: {:08x}, not {want:08x}",
-                    got[e]
-                );
+                assert_eq!(got[e], want, "{name} on {host:?}: {a:08x} {b:08x} {c:08x}: {:08x}, not {want:08x}", got[e]);
             }
         }
     }
@@ -155,18 +151,8 @@ fn arithmetic() {
 fn a_product_just_below_the_smallest_normal_is_zero() {
     let inputs = [[0x3F7F_FFFF; 8], [0x0080_0000; 8], [0; 8]];
     for host in [Host::Portable, Host::detect()] {
-        assert_eq!(
-            on!(host, inputs, |v, a, b, _c| v
-                .mul(a, b)
-                .unwrap_or_else(|| careful::mul(a, b))),
-            [0; 8]
-        );
-        assert_eq!(
-            on!(host, inputs, |v, a, b, c| v
-                .fma(a, b, c)
-                .unwrap_or_else(|| careful::fma(a, b, c))),
-            [0; 8]
-        );
+        assert_eq!(on!(host, inputs, |v, a, b, _c| v.mul(a, b).unwrap_or_else(|| careful::mul(a, b))), [0; 8]);
+        assert_eq!(on!(host, inputs, |v, a, b, c| v.fma(a, b, c).unwrap_or_else(|| careful::fma(a, b, c))), [0; 8]);
     }
 }
 
@@ -210,9 +196,7 @@ fn transcendentals() {
 #[test]
 fn blending_follows_the_mask() {
     for m in 0..=0xFF {
-        let got = on!(Host::detect(), [[m; 8], [1; 8], [2; 8]], |m, old, new| blend(
-            m[0] as u8, old, new
-        ));
+        let got = on!(Host::detect(), [[m; 8], [1; 8], [2; 8]], |m, old, new| blend(m[0] as u8, old, new));
         assert_eq!(got, std::array::from_fn(|e| 1 + (m >> e & 1)));
     }
 }
