@@ -4,15 +4,15 @@
 //! Below it, the executor (`exec`) runs one hart's instructions against a [`platform::Platform`]; `machine`
 //! provides the platform of fast mode (flat memory, real host atomics) from `memory`, `tensor` and `sync`.
 
-pub mod simd;
-pub mod exec;
 pub mod code;
 pub mod elf;
+pub mod exec;
 pub mod fp;
 pub mod hart;
 pub mod machine;
 pub mod memory;
 pub mod platform;
+pub mod simd;
 pub mod sync;
 pub mod tensor;
 pub mod trap;
