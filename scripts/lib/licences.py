@@ -1,6 +1,6 @@
 """Checks that every crate in the plugin may be linked under the project's licences, and that each one is named.
 
-The allowed licences are those of deny.toml; the crates are those of `cargo metadata` that end up in the plugin.
+The allowed licences are those of deny.toml, for every crate that the build uses.
 """
 
 import json
@@ -10,6 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+TARGET = "x86_64-unknown-linux-gnu"
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -22,25 +23,23 @@ def allowed_by(expression, allowed):
     return bool(words) and eval(" ".join(python), {"__builtins__": {}})
 
 
-def linked(metadata):
-    """The packages of other people that are part of the plugin: normal dependencies, on this platform, less macros."""
-    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
-    macros = {p["id"] for p in metadata["packages"] if any("proc-macro" in target["kind"] for target in p["targets"])}
-    root = next(p["id"] for p in metadata["packages"] if p["name"] == "ggml-et")
-    found, todo = set(), [root]
-    while todo:
-        for dependency in nodes[todo.pop()]["deps"]:
-            normal = any(kind["kind"] is None for kind in dependency["dep_kinds"])
-            if normal and dependency["pkg"] not in found | macros:
-                found.add(dependency["pkg"])
-                todo.append(dependency["pkg"])
-    return [p for p in metadata["packages"] if p["id"] in found and p["source"] is not None]
+def linked():
+    """The crates of other people that are part of the plugin, by name and licence: no build tools, no macros."""
+    command = ["cargo", "tree", "--locked", "--package", "ggml-et", "--edges", "normal,no-proc-macro", "--prefix", "none",
+               "--format", "{p}|{l}", "--target", TARGET]
+    text = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    found = {}
+    for line in text.splitlines():
+        package, licence = line.removesuffix(" (*)").split("|")
+        if "(/" not in package:  # a crate of this tree has its path there
+            found[package.split()[0]] = licence
+    return found
 
 
 def main():
     with open(ROOT / "deny.toml", "rb") as file:
         allowed = set(tomllib.load(file)["licenses"]["allow"])
-    command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"]
+    command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", TARGET]
     metadata = json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
     notices = (ROOT / "THIRD-PARTY.md").read_text()
     wrong = []
@@ -48,9 +47,9 @@ def main():
         licence = package["license"] or ""
         if not allowed_by(licence, allowed):
             wrong.append(f"{package['name']}: licence '{licence}' is not allowed by deny.toml")
-    for package in linked(metadata):
-        if not re.search(rf"^\| {re.escape(package['name'])} \|", notices, re.MULTILINE):
-            wrong.append(f"{package['name']} ({package['license']}) is linked into the plugin; name it in THIRD-PARTY.md")
+    for name, licence in linked().items():
+        if not re.search(rf"^\| {re.escape(name)} \|", notices, re.MULTILINE):
+            wrong.append(f"{name} ({licence}) is linked into the plugin; name it in THIRD-PARTY.md")
     print(*wrong or [f"{len(metadata['packages'])} packages, all allowed and named"], sep="\n")
     return 1 if wrong else 0
 
