@@ -41,14 +41,14 @@ impl EtStream {
                     Some((0, (node, _))) if count == 1 => describe(node),
                     Some((index, (node, _))) => {
                         format!(
-                            "a launch of {count} operations, at or just after number {}, {}",
-                            index + 1,
-                            describe(node)
+                            "a launch of {count} operations, at or just after {} (number {}),",
+                            describe(node),
+                            index + 1
                         )
                     }
                     None => format!("a launch of {count} operations"),
                 };
-                Err(format!("{place}, failed: {error:#}"))
+                Err(format!("{place} failed: {error:#}"))
             }
         }
     }
