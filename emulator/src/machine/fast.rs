@@ -37,10 +37,15 @@ impl<'a> Fast<'a> {
         }
     }
 
-    /// Accesses that are not plain DRAM: splits them at line boundaries, each part of which lies in one region.
-    #[cold]
+    /// Accesses that are not plain DRAM: split at line boundaries, so that each part lies in one region.
+    #[inline(never)]
     fn load_slow<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64) -> Result<[u8; N], Trap> {
         let addr = region::canonical(addr);
+        if let Some(offset) = self.scratchpad::<N>(hart, level, addr) {
+            if let Some(bytes) = self.engine.memory.scratchpads.load(offset) {
+                return Ok(bytes);
+            }
+        }
         let mut bytes = [0; N];
         for (at, len) in self.parts::<N>(hart, level, addr, Cause::LoadAccess)? {
             let memory = self.engine.memory;
@@ -60,9 +65,14 @@ impl<'a> Fast<'a> {
         Ok(bytes)
     }
 
-    #[cold]
+    #[inline(never)]
     fn store_slow<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64, data: [u8; N]) -> Result<(), Trap> {
         let addr = region::canonical(addr);
+        if let Some(offset) = self.scratchpad::<N>(hart, level, addr) {
+            if let Some(()) = self.engine.memory.scratchpads.store(offset, data) {
+                return Ok(());
+            }
+        }
         // No part may be written unless all can be.
         for (at, len) in self.parts::<N>(hart, level, addr, Cause::StoreAccess)? {
             let memory = self.engine.memory;
@@ -81,6 +91,16 @@ impl<'a> Fast<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Where in the scratchpads an access inside one line lies, if it does.
+    fn scratchpad<const N: usize>(&self, hart: &Hart, level: Level, addr: u64) -> Option<u64> {
+        let size = N as u64;
+        let whole = addr % LINE + size <= LINE && (level == Level::L1 || addr.is_multiple_of(size));
+        match self.engine.memory.classify(shire(hart), addr) {
+            Region::Scratchpad(offset) if whole => Some(offset),
+            _ => None,
+        }
     }
 
     /// The pieces of an access as (offset, length), after checking that the whole is allowed as far as alignment and

@@ -210,13 +210,7 @@ struct Thread<'a> {
 }
 
 impl<'a> Thread<'a> {
-    fn new(
-        run: &'a Run<'a>,
-        number: usize,
-        deal: &[(u32, u32)],
-        shares: &'a [Share],
-        worker: &'a mut Worker,
-    ) -> Self {
+    fn new(run: &'a Run<'a>, number: usize, deal: &[(u32, u32)], shares: &'a [Share], worker: &'a mut Worker) -> Self {
         let mut places = vec![[usize::MAX; 32]; shares.len()];
         for (place, &(shire, minion)) in deal.iter().enumerate() {
             let share = shares.iter().position(|share| share.shire == shire);

@@ -77,7 +77,7 @@ impl Engine<'_> {
         match load.transform {
             5 => self.transpose::<1, 64>(hart, load, rows),
             6 => self.transpose::<2, 32>(hart, load, rows),
-            7 => self.transpose::<4, 16>(hart, load, rows),
+            7 => self.transpose_words(hart, load, rows),
             transform => {
                 for row in rows {
                     let line = match transform {
@@ -142,13 +142,8 @@ impl Engine<'_> {
                 Err((refusal, addr)) => return refuse(hart, refusal, addr),
             }
         }
-        // The offset counts pieces of 16 columns; where a row has fewer pieces its low bits do not count.
-        let pieces = 64 / SIZE / 16;
-        let first = match pieces {
-            4 => 16 * load.offset as usize,
-            2 => 16 * (load.offset as usize >> 1),
-            _ => 0,
-        };
+        // The offset counts pieces of 16 columns of bytes; rows of halves have fewer pieces.
+        let first = if SIZE == 1 { 16 * load.offset } else { 16 * (load.offset >> 1) } as usize;
         for i in lines {
             let from = (first + i) * SIZE;
             let mut bytes = [0; 64];
@@ -156,6 +151,26 @@ impl Engine<'_> {
                 element.copy_from_slice(&row[from..from + SIZE]);
             }
             *self.unit.line_mut(load.first + i) = Line::from_bytes(bytes);
+        }
+        Ok(())
+    }
+
+    /// The transposition that kernels use most: 16 rows of 16 words.
+    fn transpose_words(
+        &mut self,
+        hart: &mut Hart,
+        load: &Load,
+        lines: impl Iterator<Item = usize>,
+    ) -> Result<(), Trap> {
+        let mut source = [Line::default(); 16];
+        for (row, line) in source.iter_mut().enumerate() {
+            match self.source::<64>(hart, load.addr, load.stride, row) {
+                Ok(bytes) => *line = Line::from_bytes(bytes),
+                Err((refusal, addr)) => return refuse(hart, refusal, addr),
+            }
+        }
+        for i in lines {
+            self.unit.line_mut(load.first + i).0 = std::array::from_fn(|row| source[row].0[i]);
         }
         Ok(())
     }

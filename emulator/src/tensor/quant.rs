@@ -3,7 +3,6 @@
 use super::{bits, illegal, Engine, Op, Step};
 use crate::fp::{self, Flags, Rounding};
 use crate::hart::Hart;
-use crate::simd;
 use crate::trap::Trap;
 
 /// A quantisation, as sampled at issue.
@@ -48,23 +47,20 @@ impl Engine<'_> {
         let mut line = bits(value, 50, 45) as usize;
         let mut flags = Flags::default();
         // Whole registers, to the nearest and with nobody to read the flags: the host's arithmetic.
+        #[cfg(target_arch = "x86_64")]
         let native = columns.is_multiple_of(8) && quant.rounding == Rounding::Nearest && !self.exact_flags;
         for code in quant.transforms() {
             let vector = self.unit.line(line).0;
             line += usize::from(takes_vector(code));
-            for row in 0..rows {
-                let register = |half: usize| (first + 2 * row + half) % 32;
-                if native && matches!(code, 1 | 6 | 7) {
-                    for half in 0..columns / 8 {
-                        let lanes = &mut hart.f[register(half)].0;
-                        *lanes = match code {
-                            1 => simd::from_i32(*lanes),
-                            6 => simd::careful::mul(*lanes, std::array::from_fn(|e| vector[8 * half + e])),
-                            _ => simd::careful::mul(*lanes, [vector[row]; 8]),
-                        };
-                    }
+            #[cfg(target_arch = "x86_64")]
+            if native && matches!(code, 1 | 6 | 7) {
+                let factors = &super::Line(vector);
+                if super::avx2::quantise(code, &mut hart.f, first, rows, columns / 8, factors) {
                     continue;
                 }
+            }
+            for row in 0..rows {
+                let register = |half: usize| (first + 2 * row + half) % 32;
                 if code == 10 {
                     let packed: [u8; 16] = std::array::from_fn(|n| hart.f[register(n / 8)].0[n % 8] as u8);
                     let target = &mut hart.f[register(0)].0;
@@ -92,5 +88,49 @@ impl Engine<'_> {
             }
         }
         hart.fcsr |= flags.0;
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use crate::hart::Vector;
+    use crate::tensor::{avx2, Line};
+
+    #[test]
+    fn native_transforms_are_exact() {
+        let mut seed = 1u64;
+        let mut random = || {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 32) as u32
+        };
+        let values = [0, 1 << 31, 1, 0x8000_0001, 0x0080_0000, 0x0080_0001, 0x7F7F_FFFF, 0x7F80_0000, 0x7FC0_0000];
+        for round in 0..3000 {
+            let mut word = || match random() {
+                n if n % 8 == 0 => values[(n / 8) as usize % values.len()],
+                n if n % 8 < 3 => n & 0x3FFF_FFFF | n << 31,
+                n => n,
+            };
+            let f: [Vector; 32] = std::array::from_fn(|_| Vector(std::array::from_fn(|_| word())));
+            let factors = Line(std::array::from_fn(|_| word()));
+            let (first, rows, halves) = (round % 32, 1 + round % 16, 1 + round % 2);
+            let code = [1, 6, 7][round % 3];
+            let (mut got, mut want) = (f, f);
+            if !avx2::quantise(code, &mut got, first, rows, halves, &factors) {
+                return;
+            }
+            for row in 0..rows {
+                for column in 0..8 * halves {
+                    let lane = &mut want[(first + 2 * row + column / 8) % 32].0[column % 8];
+                    let (flags, nearest) = (&mut Flags::default(), Rounding::Nearest);
+                    *lane = match code {
+                        1 => fp::i32_to_f32(*lane, nearest, flags),
+                        6 => fp::mul(*lane, factors.0[column], nearest, flags),
+                        _ => fp::mul(*lane, factors.0[row], nearest, flags),
+                    };
+                }
+            }
+            assert!(got == want, "transform {code}");
+        }
     }
 }

@@ -3,10 +3,12 @@
 mod f16;
 mod f32;
 mod int8;
+mod quant;
 
 pub(super) use f16::F16;
 pub(super) use f32::F32;
 pub(super) use int8::add_int8;
+pub(super) use quant::quantise;
 
 use std::arch::x86_64::*;
 
