@@ -139,3 +139,33 @@ fn readers_of_flags_are_found() {
     // Rounding mode only, and writes whose old value is dropped.
     assert!(!found(&[csr(Op::Csrrs, 5, 0x002, 0), csr(Op::Csrrw, 0, 0x003, 5), csr(Op::Csrrw, 5, 0x830, 0)]));
 }
+
+#[test]
+fn gathers_and_scatters_of_consecutive_elements() {
+    const DATA: u64 = 0x81_0000_0100;
+    let op = |op, rd, rs1, rs2| insn(op, Operands { rd, rs1, rs2, ..Default::default() });
+    // The offsets of bytes, halves and words are in f1, f2 and f3; the base is in x10.
+    let forms = [(Op::FgbPs, Op::FscbPs, 1), (Op::FghPs, Op::FschgPs, 2), (Op::FgwPs, Op::FscwgPs, 4)];
+    for (i, (gather, scatter, size)) in forms.into_iter().enumerate() {
+        for base in [DATA, DATA + 4] {
+            let offsets = i as u8 + 1;
+            let code = [op(gather, 4, offsets, 10), op(scatter, 4, offsets, 11), ECALL];
+            let (mut hart, mut code, mut platform) = start(CODE, &code);
+            hart.f[offsets as usize].0 = std::array::from_fn(|e| (size * e) as u32);
+            hart.x[10] = base;
+            hart.x[11] = base + 0x40;
+            platform.memory.extend((0..32).map(|i| (base + i, 0x70 + 3 * i as u8)));
+            assert_eq!(run(&mut hart, &mut code, &mut platform, 100), Stop::Ecall);
+            for e in 0..8 {
+                let bytes: [u8; 4] = std::array::from_fn(|i| 0x70 + 3 * (size * e + i.min(size - 1)) as u8);
+                let bits = 32 - 8 * size as u32;
+                let want = (u32::from_le_bytes(bytes) << bits) as i32 >> bits;
+                assert_eq!(hart.f[4].0[e] as i32, want, "{gather:?} lane {e}");
+            }
+            for i in 0..8 * size as u64 {
+                assert_eq!(platform.memory[&(base + 0x40 + i)], platform.memory[&(base + i)], "{scatter:?} byte {i}");
+            }
+            assert!(!platform.memory.contains_key(&(base + 0x40 + 8 * size as u64)));
+        }
+    }
+}

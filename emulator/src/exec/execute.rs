@@ -93,6 +93,18 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
             }
         };
     }
+    macro_rules! pick {
+        ($name:ident) => {
+            if FLAGS {
+                core.exact_plain2(s, fp::$name)
+            } else {
+                match core.vectors.$name(core.f(s.rs1), core.f(s.rs2)) {
+                    Some(r) => core.write(s.rd, r),
+                    None => core.again2(s, simd::careful::$name),
+                }
+            }
+        };
+    }
     // Operations that are fast in all modes that the host has instructions for.
     macro_rules! by_mode {
         ($fast:path, $exact:expr) => {
@@ -232,8 +244,8 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
         Op::FmsubPs => arithmetic!(fms, again3, exact3, rs1, rs2, rs3),
         Op::FnmsubPs => arithmetic!(fnms, again3, exact3, rs1, rs2, rs3),
         Op::FnmaddPs => arithmetic!(fnma, again3, exact3, rs1, rs2, rs3),
-        Op::FminPs => plain!(simd::min, fp::min, exact_plain2, rs1, rs2),
-        Op::FmaxPs => plain!(simd::max, fp::max, exact_plain2, rs1, rs2),
+        Op::FminPs => pick!(min),
+        Op::FmaxPs => pick!(max),
         Op::FsgnjPs => lanes!(|a, b| fp::sgnj(a, b)),
         Op::FsgnjnPs => lanes!(|a, b| fp::sgnjn(a, b)),
         Op::FsgnjxPs => lanes!(|a, b| fp::sgnjx(a, b)),
@@ -252,7 +264,16 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
         Op::FexpPs => plain!(simd::exp2, fp::exp2, exact_plain1, rs1),
         Op::FlogPs => plain!(simd::log2, fp::log2, exact_plain1, rs1),
         // Conversions.
-        Op::FcvtPwPs => by_mode!(simd::to_i32, fp::f32_to_i32),
+        Op::FcvtPwPs => {
+            let fast = match core.rounding(s) {
+                Ok(rm) if !FLAGS => core.vectors.to_i32(core.f(s.rs1), rm),
+                _ => None,
+            };
+            match fast {
+                Some(r) => core.write(s.rd, r),
+                None => by_mode!(simd::to_i32, fp::f32_to_i32),
+            }
+        }
         Op::FcvtPwuPs => by_mode!(simd::to_u32, fp::f32_to_u32),
         Op::FcvtPsPw => rounded!(simd::from_i32, fp::i32_to_f32, exact1, rs1),
         Op::FcvtPsPwu => rounded!(simd::from_u32, fp::u32_to_f32, exact1, rs1),

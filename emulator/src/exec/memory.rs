@@ -138,9 +138,25 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
         self.x(s.rs2).wrapping_add(offset as u64)
     }
 
+    /// The address of lane 0 if the instruction has all lanes still to do, and they lie one after the other: the usual
+    /// way to load and store bytes and halves, and to store words at L3.
+    fn consecutive<const N: usize>(&self, s: &Slot) -> Option<u64> {
+        let steps: Lanes = std::array::from_fn(|e| (N * e) as u32);
+        let offsets = self.hart.f[s.rs1 as usize & 31].0;
+        let all = self.hart.m[0] == 0xFF && self.hart.gsc_progress == 0;
+        (all && offsets == steps).then(|| self.x(s.rs2))
+    }
+
     /// Gathers elements of `N` bytes.
     #[inline(never)]
     pub(super) fn gather<const N: usize>(&mut self, s: &Slot, level: Level) -> Done {
+        if let Some(addr) = self.consecutive::<N>(s).filter(|_| level == Level::L1) {
+            if let Some(bytes) = self.platform.quick_load(self.hart, addr) {
+                let element = |e: usize| std::array::from_fn::<u8, N, _>(|i| bytes[N * e + i]);
+                self.hart.f[s.rd as usize & 31].0 = std::array::from_fn(|e| extend(element(e)));
+                return Ok(());
+            }
+        }
         for e in self.pending() {
             // The offset register may be the destination: each lane's offset is read before its result is written.
             match self.load::<N>(level, self.lane_address(s, e)) {
@@ -155,6 +171,10 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
     /// Scatters elements of `N` bytes.
     #[inline(never)]
     pub(super) fn scatter<const N: usize>(&mut self, s: &Slot, level: Level) -> Done {
+        let whole = self.consecutive::<N>(s).filter(|addr| level == Level::L1 || addr & (8 * N as u64 - 1) == 0);
+        if whole.is_some_and(|addr| self.scatter_whole::<N>(s, level, addr).is_ok()) {
+            return Ok(());
+        }
         for e in self.pending() {
             let word = self.hart.f[s.rd as usize & 31].0[e];
             if let Err(trap) = self.platform.store::<N>(self.hart, level, self.lane_address(s, e), narrow(word)) {
@@ -162,6 +182,19 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
             }
         }
         self.hart.gsc_progress = 0;
+        Ok(())
+    }
+
+    /// All lanes of a scatter to consecutive addresses. After a failure it is done again lane by lane.
+    fn scatter_whole<const N: usize>(&mut self, s: &Slot, level: Level, addr: u64) -> Done {
+        let lanes = self.hart.f[s.rd as usize & 31].0;
+        let byte = |i: usize| lanes[i / N].to_le_bytes()[i % N];
+        if N == 4 {
+            return self.store::<32>(level, addr, to_bytes(&lanes));
+        }
+        for part in 0..N {
+            self.store::<8>(level, addr.wrapping_add(8 * part as u64), std::array::from_fn(|i| byte(8 * part + i)))?;
+        }
         Ok(())
     }
 

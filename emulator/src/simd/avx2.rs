@@ -4,6 +4,7 @@ use std::arch::x86_64::*;
 
 use super::host::Avx2;
 use super::{Lanes, Vectors};
+use crate::fp::Rounding;
 
 #[inline(always)]
 fn floats(lanes: Lanes) -> __m256 {
@@ -56,9 +57,47 @@ macro_rules! arithmetic {
     };
 }
 
+/// Minimum and maximum. Where operands compare equal each order of them gives the other one, so that joining the two
+/// results bit by bit puts -0 below +0 and changes nothing else. With a NaN the host gives the second operand.
+macro_rules! pick {
+    ($name:ident, $intrinsic:ident, $join:ident) => {
+        #[inline(always)]
+        fn $name(self, a: Lanes, b: Lanes) -> Option<Lanes> {
+            // SAFETY: `self` proves that the processor has AVX2.
+            unsafe {
+                let (a, b) = (floats(a), floats(b));
+                if unusual(_mm256_cmp_ps::<_CMP_UNORD_Q>(a, b), [a, b]) {
+                    return None;
+                }
+                Some(lanes($join($intrinsic(a, b), $intrinsic(b, a))))
+            }
+        }
+    };
+}
+
 impl Vectors for Avx2 {
     arithmetic!(add(a, b), _mm256_add_ps);
     arithmetic!(sub(a, b), _mm256_sub_ps);
     arithmetic!(mul(a, b), _mm256_mul_ps);
     arithmetic!(fma(a, b, c), _mm256_fmadd_ps);
+    pick!(min, _mm256_min_ps, _mm256_or_ps);
+    pick!(max, _mm256_max_ps, _mm256_and_ps);
+
+    #[inline(always)]
+    fn to_i32(self, a: Lanes, rm: Rounding) -> Option<Lanes> {
+        // SAFETY: `self` proves that the processor has AVX2.
+        unsafe {
+            let result = match rm {
+                Rounding::Nearest => _mm256_cvtps_epi32(floats(a)),
+                Rounding::Zero => _mm256_cvttps_epi32(floats(a)),
+                _ => return None,
+            };
+            // What is out of range, or NaN, becomes the smallest integer.
+            let smallest = _mm256_cmpeq_epi32(result, _mm256_set1_epi32(i32::MIN));
+            if _mm256_movemask_epi8(smallest) != 0 {
+                return None;
+            }
+            Some(lanes(_mm256_castsi256_ps(result)))
+        }
+    }
 }

@@ -89,6 +89,13 @@ pub(crate) trait Vectors: Copy {
     /// `a * b + c` with one rounding.
     fn fma(self, a: Lanes, b: Lanes, c: Lanes) -> Option<Lanes>;
 
+    /// The smaller.
+    fn min(self, a: Lanes, b: Lanes) -> Option<Lanes>;
+    /// The larger.
+    fn max(self, a: Lanes, b: Lanes) -> Option<Lanes>;
+    /// To signed integers, to nearest or toward zero.
+    fn to_i32(self, a: Lanes, rm: Rounding) -> Option<Lanes>;
+
     /// `a * b - c`.
     #[inline(always)]
     fn fms(self, a: Lanes, b: Lanes, c: Lanes) -> Option<Lanes> {
@@ -128,6 +135,21 @@ impl Vectors for Portable {
     fn fma(self, _: Lanes, _: Lanes, _: Lanes) -> Option<Lanes> {
         None
     }
+
+    #[inline(always)]
+    fn min(self, _: Lanes, _: Lanes) -> Option<Lanes> {
+        None
+    }
+
+    #[inline(always)]
+    fn max(self, _: Lanes, _: Lanes) -> Option<Lanes> {
+        None
+    }
+
+    #[inline(always)]
+    fn to_i32(self, _: Lanes, _: Rounding) -> Option<Lanes> {
+        None
+    }
 }
 
 /// Arithmetic with every case considered, in plain loops.
@@ -160,6 +182,16 @@ pub(crate) mod careful {
         })
     }
 
+    /// The smaller.
+    pub(crate) fn min(a: Lanes, b: Lanes) -> Lanes {
+        each!(|a, b| pick(flush(a), flush(b), fp::order(flush(a)) < fp::order(flush(b))))
+    }
+
+    /// The larger.
+    pub(crate) fn max(a: Lanes, b: Lanes) -> Lanes {
+        each!(|a, b| pick(flush(a), flush(b), fp::order(flush(a)) > fp::order(flush(b))))
+    }
+
     /// `a * b - c`.
     pub(crate) fn fms(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
         fma(a, b, negate(c))
@@ -188,18 +220,6 @@ fn pick(a: u32, b: u32, first: bool) -> u32 {
     let r = if fp::is_nan(b) { a } else { r };
     let r = if fp::is_nan(a) { b } else { r };
     unless_nan(r, r)
-}
-
-/// The smaller.
-#[inline(always)]
-pub(crate) fn min(a: Lanes, b: Lanes) -> Lanes {
-    each!(|a, b| pick(flush(a), flush(b), fp::order(flush(a)) < fp::order(flush(b))))
-}
-
-/// The larger.
-#[inline(always)]
-pub(crate) fn max(a: Lanes, b: Lanes) -> Lanes {
-    each!(|a, b| pick(flush(a), flush(b), fp::order(flush(a)) > fp::order(flush(b))))
 }
 
 /// `a == b`, as all ones or 0.

@@ -158,8 +158,17 @@ fn a_product_just_below_the_smallest_normal_is_zero() {
 
 #[test]
 fn comparisons() {
-    check2!(min, fp::min);
-    check2!(max, fp::max);
+    macro_rules! check_pick {
+        ($name:ident) => {
+            compare(
+                stringify!($name),
+                |host, x| on!(host, x, |v, a, b, _c| v.$name(a, b).unwrap_or_else(|| careful::$name(a, b))),
+                |a, b, _| fp::$name(a, b, &mut Flags::default()),
+            )
+        };
+    }
+    check_pick!(min);
+    check_pick!(max);
     check2!(eq, |a, b, flags| mask(fp::eq(a, b, flags)));
     check2!(lt, |a, b, flags| mask(fp::lt(a, b, flags)));
     check2!(le, |a, b, flags| mask(fp::le(a, b, flags)));
@@ -179,6 +188,21 @@ fn conversions() {
     by_mode!(round, fp::round_to_integral, Nearest, Zero, Down, Up, Away);
     by_mode!(to_i32, fp::f32_to_i32, Nearest, Zero, Down, Up, Away);
     by_mode!(to_u32, fp::f32_to_u32, Nearest, Zero, Down, Up, Away);
+    macro_rules! direct {
+        ($rm:ident) => {
+            compare(
+                concat!("to_i32 ", stringify!($rm)),
+                |host, x| {
+                    on!(host, x, |v, a, _b, _c| {
+                        v.to_i32(a, Rounding::$rm).unwrap_or_else(|| to_i32(a, Rounding::$rm))
+                    })
+                },
+                |a, _, _| fp::f32_to_i32(a, Rounding::$rm, &mut Flags::default()),
+            )
+        };
+    }
+    direct!(Nearest);
+    direct!(Zero);
     check1!(from_i32, |a, flags| fp::i32_to_f32(a, Rounding::Nearest, flags));
     check1!(from_u32, |a, flags| fp::u32_to_f32(a, Rounding::Nearest, flags));
     check1!(from_f16, |a, flags| fp::f16_to_f32(a as u16, flags));
