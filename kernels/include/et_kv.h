@@ -91,7 +91,7 @@ static inline void kv_stage_f16_exact(uint64_t src, uint64_t out, uint32_t n)
 
 // The chip's conversion is right but for subnormals. Whole vectors go through it while f8 notes halves with an exponent
 // of 0 (a borrow into its top bit, when 1 is taken from the exponent); a row that has one is converted again.
-// f9 holds V_F16_UNIT, f28 the exponent's bits of both halves, f29 minus its last ones.
+// f9 holds V_F16_UNIT, f28 the exponent's bits of both halves, f29 minus its last ones, f30 the top bits.
 static inline void kv_stage_f16(uint64_t src, uint64_t out, uint32_t n)
 {
     uint64_t from = src, to = out, found;
@@ -117,8 +117,7 @@ static inline void kv_stage_f16(uint64_t src, uint64_t out, uint32_t n)
         V("for.pi f8, f8, f4");
         V("for.pi f8, f8, f5");
     }
-    V_BCAST_BITS("f0", 0x80008000u);
-    V("fand.pi f8, f8, f0");
+    V("fand.pi f8, f8, f30");
     V("fsetm.pi m1, f8");
     __asm__ volatile("maskpopc %0, m1" : "=r"(found));
     if (found) {
@@ -171,8 +170,8 @@ KV_STAGE_BLOCKS(iq4_nl, 18)
 // Stages n elements of each of `rows` rows, `stride` bytes apart at `src`. Row r goes to `out` + place(r) * pitch,
 // where rows 0, 2, 4 ... take places 0, 1, 2 ... and rows 1, 3, 5 ... places 8, 9, 10 ...: the order in which masks are
 // read.
-static void kv_stage(uint32_t type, uint64_t src, uint64_t stride, uint32_t rows, uint32_t n, uint64_t out,
-                     uint64_t pitch)
+static inline void kv_stage(uint32_t type, uint64_t src, uint64_t stride, uint32_t rows, uint32_t n, uint64_t out,
+                            uint64_t pitch)
 {
     uint64_t other = out + 8 * pitch, place;
 #define ROWS(stage)                                                                                                    \
@@ -190,6 +189,7 @@ static void kv_stage(uint32_t type, uint64_t src, uint64_t stride, uint32_t rows
     case ET_F16:
         V_BCAST_BITS("f28", 0x7C007C00u);
         V_BCAST_BITS("f29", 0xFBFFFC00u);
+        V_BCAST_BITS("f30", 0x80008000u);
         ROWS(kv_stage_f16);
     case ET_BF16:
         ROWS(kv_stage_bf16);
