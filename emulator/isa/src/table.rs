@@ -416,7 +416,7 @@ macro_rules! define {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u16)]
         pub enum Op {
-            $(#[doc = concat!("`", $mnemonic, "`: ", $doc, " (", $section, ").")] $op,)*
+            $(#[doc = concat!("`", $mnemonic, "`: `", $doc, "` (", $section, ").")] $op,)*
         }
 
         /// All instructions, indexed by `Op as usize`.
