@@ -24,6 +24,20 @@ static inline uint32_t repeat(uint32_t i, uint32_t ne)
     return i < ne ? i : ne == 1 ? 0 : i % ne;
 }
 
+// Start of the row of `t` that belongs to row `i` of dst.
+static uint64_t row_start(const struct et_tensor *t, struct et_index i)
+{
+    return et_row(t, repeat(i.i1, t->ne[1]), repeat(i.i2, t->ne[2]), repeat(i.i3, t->ne[3]));
+}
+
+// The same from the start of the row before, which is mostly a neighbour or the same.
+static uint64_t next_row_start(const struct et_tensor *t, struct et_index i, uint64_t before)
+{
+    if (i.i1 && i.i1 < t->ne[1])
+        return before + t->nb[1];
+    return i.i1 && t->ne[1] == 1 ? before : row_start(t, i);
+}
+
 // dst's bytes that are written but not published yet.
 struct written {
     uint64_t begin;
@@ -39,10 +53,38 @@ static void note_written(struct written *w, uint64_t addr, uint64_t bytes)
     w->end = addr + bytes;
 }
 
+// Refreshes what `p` reads, unless the piece before read the same. A second source with a `period` is read whole.
+static void refresh_sources(const struct et_piece *p, uint64_t *fresh, uint32_t period)
+{
+    for (uint32_t s = 0; s < p->cmd->sources; ++s) {
+        const struct et_tensor *t = &p->cmd->src[s];
+        uint32_t count = s == 1 && period ? period : p->n;
+        if (p->src[s] != fresh[s])
+            et_refresh(t, p->src[s], (count - 1) * p->src_step[s] + element_size(t));
+        fresh[s] = p->src[s];
+    }
+}
+
+// A piece whose second source, given from its start, ends after `period` elements and starts again. `begin` is the
+// piece's place in the row.
+static void run_periods(struct et_piece p, uint32_t begin, uint32_t period, et_piece_fn *fn)
+{
+    const uint64_t start = p.src[1];
+    uint32_t at = begin % period;
+    for (uint32_t left = p.n; left; left -= p.n) {
+        p.n = left < period - at ? left : period - at;
+        p.src[1] = start + at * p.src_step[1];
+        fn(&p);
+        p.dst += p.n * p.dst_step;
+        p.src[0] += p.n * p.src_step[0];
+        at = 0;
+    }
+}
+
 void et_elementwise(const struct et_command *cmd, const struct et_grid *grid, et_piece_fn *fn)
 {
     const struct et_tensor *d = &cmd->dst;
-    const bool owned = d->flags & ET_LINES_OWNED;
+    const bool owned = d->flags & ET_LINES_OWNED, second = cmd->sources > 1;
     const uint32_t width = d->ne[0], size = element_size(d);
     const uint64_t rows = (uint64_t)d->ne[1] * d->ne[2] * d->ne[3];
     // Fewer rows than harts: rows are cut at line boundaries, which need rows that start at one.
@@ -59,52 +101,44 @@ void et_elementwise(const struct et_command *cmd, const struct et_grid *grid, et
 
     struct et_piece p = {.cmd = cmd, .dst_step = width == 1 ? size : d->nb[0]};
     p.fast = owned && d->type == ET_F32 && p.dst_step == 4;
-    uint64_t fresh[2] = {0, 0};
+    bool stale = false;
     for (uint32_t s = 0; s < cmd->sources; ++s) {
         const struct et_tensor *t = &cmd->src[s];
         p.src_step[s] = step_of(t, width);
         p.fast = p.fast && t->type == ET_F32 && (p.src_step[s] == 4 || (s == 1 && p.src_step[s] == 0));
+        stale = stale || (t->flags & ET_REFRESH);
     }
-    // A second source that is neither as long as the row nor one element is gone through from its start again and
-    // again.
-    const uint32_t period =
-        cmd->sources > 1 && cmd->src[1].ne[0] != 1 && cmd->src[1].ne[0] != width ? cmd->src[1].ne[0] : 0;
+    // A second source shorter than the row, but longer than one element, starts again after this many.
+    const uint32_t period = second && cmd->src[1].ne[0] != 1 && cmd->src[1].ne[0] != width ? cmd->src[1].ne[0] : 0;
 
     struct written written = {0, 0};
+    uint64_t fresh[2] = {0, 0};
     uint64_t row = range.begin / parts;
     uint32_t part = (uint32_t)(range.begin - row * parts);
     struct et_index i = et_unflatten(d, row);
-    for (uint64_t item = range.begin; item < range.end; ++item) {
+    uint64_t to = row_start(d, i), a = row_start(&cmd->src[0], i), b = second ? row_start(&cmd->src[1], i) : 0;
+    for (uint64_t left = range.end - range.begin; left; --left) {
         uint32_t begin = part * length;
-        uint32_t n = width - begin < length ? width - begin : length;
-        uint64_t base[2] = {0, 0};
-        for (uint32_t s = 0; s < cmd->sources; ++s) {
-            const struct et_tensor *t = &cmd->src[s];
-            base[s] = et_row(t, repeat(i.i1, t->ne[1]), repeat(i.i2, t->ne[2]), repeat(i.i3, t->ne[3]));
-            // Repeated rows are read again without another refresh.
-            uint64_t from = s == 1 && period ? base[s] : base[s] + begin * p.src_step[s];
-            uint32_t count = s == 1 && period ? period : n;
-            if (from != fresh[s])
-                et_refresh(t, from, (count - 1) * p.src_step[s] + element_size(t));
-            fresh[s] = from;
-        }
-        uint64_t dst = et_row(d, i.i1, i.i2, i.i3) + begin * p.dst_step;
+        p.n = width - begin < length ? width - begin : length;
+        p.dst = to + begin * p.dst_step;
+        p.src[0] = a + begin * p.src_step[0];
+        p.src[1] = period ? b : b + begin * p.src_step[1];
+        if (stale)
+            refresh_sources(&p, fresh, period);
         if (owned)
-            note_written(&written, dst, (n - 1) * p.dst_step + size);
-        for (uint32_t done = 0; done < n; done += p.n) {
-            uint32_t at = begin + done, at1 = period ? at % period : at;
-            p.n = n - done;
-            if (period && p.n > period - at1)
-                p.n = period - at1;
-            p.dst = dst + done * p.dst_step;
-            p.src[0] = base[0] + at * p.src_step[0];
-            p.src[1] = base[1] + at1 * p.src_step[1];
+            note_written(&written, p.dst, (p.n - 1) * p.dst_step + size);
+        if (period)
+            run_periods(p, begin, period, fn);
+        else
             fn(&p);
-        }
-        if (++part == parts) {
-            part = 0;
-            et_next_row(d, &i);
-        }
+        if (++part < parts)
+            continue;
+        part = 0;
+        et_next_row(d, &i);
+        to = next_row_start(d, i, to);
+        a = next_row_start(&cmd->src[0], i, a);
+        if (second)
+            b = next_row_start(&cmd->src[1], i, b);
     }
     et_publish(written.begin, written.end - written.begin);
 }
