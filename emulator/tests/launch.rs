@@ -338,3 +338,49 @@ fn concurrent_launches_take_turns() {
     });
     assert_eq!(words(&machine, DATA, 1)[0], 4 * 20 * 64);
 }
+
+#[test]
+fn a_queue_behind_a_reduction_does_not_hold_its_hart() {
+    // Minion 0 sends f0 to minion 1, which asks for it only when it gets a credit, which is sent after the send and a
+    // store behind it were issued.
+    let mut sender = Program::default();
+    sender.li(6, DATA + 128).flq2(0, 6, 0).flq2(1, 6, 32);
+    sender.li(7, 1 << 16 | 1 << 3).csrrw(0, 0x800, 7);
+    sender.addi(31, 0, 64).li(7, 3 << 55 | DATA).csrrw(0, 0x87F, 7);
+    sender.li(6, 0x1_3FF4_00C0).addi(8, 0, 2).sd(8, 6, 0).csrwi(0x830, 8).exit(0);
+    let mut receiver = Program::default();
+    receiver.csrwi(0x821, 0).li(7, 8 << 24 | 1 << 16 | 1).csrrw(0, 0x800, 7).csrwi(0x830, 9);
+    receiver.li(6, DATA + 64).fsq2(0, 6, 0);
+
+    let mut program = Program::default();
+    program.csrr(5, 0xCD0).branch(BNE, 5, 0, sender.0.len() as i32 + 1);
+    program.0.append(&mut sender.0);
+    program.addi(6, 0, 2).branch(BNE, 5, 6, receiver.0.len() as i32 + 1);
+    program.0.append(&mut receiver.0);
+    program.exit(0);
+    for threads in [1, 2] {
+        let machine = machine(1, threads);
+        let pattern: Vec<u8> = (1..=64).collect();
+        machine.write(DATA + 128, &pattern).unwrap();
+        program.run(&machine, 1).unwrap();
+        let mut out = [0; 96];
+        machine.read(DATA, &mut out).unwrap();
+        assert_eq!(out[..64], pattern, "the store");
+        assert_eq!(out[64..], pattern[..32], "what was received");
+    }
+}
+
+#[test]
+fn switching_the_scratchpad_on_clears_it() {
+    let machine = machine(1, 1);
+    machine.write(DATA + 64, &[0xAB; 64]).unwrap();
+    let mut work = Program::default();
+    work.addi(31, 0, 64).li(7, DATA + 64).csrrw(0, 0x83F, 7).csrwi(0x830, 0);
+    // Off: a store from the scratchpad is refused. On again: its lines are zero.
+    work.csrwi(0x810, 0).li(8, 1 << 48 | DATA).csrrw(0, 0x87F, 8).csrr(9, 0x808);
+    work.csrwi(0x810, 2).csrrw(0, 0x87F, 8).csrwi(0x830, 8).li(6, DATA + 128).sd(9, 6, 0);
+    machine.fill(DATA, 64, 0xCD).unwrap();
+    on_hart(0, &work).run(&machine, 1).unwrap();
+    assert_eq!(words(&machine, DATA, 8), [0; 8]);
+    assert_eq!(words(&machine, DATA + 128, 1), [1 << 4], "tensor_error says that it was off");
+}
