@@ -69,7 +69,7 @@ fn functions_are_accurate_over_their_range() {
     for (op, exact) in [
         (UnaryOp::Sigmoid, (|x| 1.0 / (1.0 + (-x).exp())) as fn(f64) -> f64),
         (UnaryOp::Silu, |x| x / (1.0 + (-x).exp())),
-        (UnaryOp::Gelu, |x| 0.5 * x * (1.0 + (0.79788456080286535588 * x * (1.0 + 0.044715 * x * x)).tanh())),
+        (UnaryOp::Gelu, |x| 0.5 * x * (1.0 + (0.797_884_560_802_865_4 * x * (1.0 + 0.044715 * x * x)).tanh())),
         (UnaryOp::GeluQuick, |x| x / (1.0 + (-1.702 * x).exp())),
     ] {
         for (&x, &y) in wide.iter().zip(&unary(&device, op, &wide)) {
@@ -233,6 +233,8 @@ fn sources_with_gaps_between_elements() {
     }
 }
 
+type Formula<'a> = &'a dyn Fn(f64, f64) -> f64;
+
 #[test]
 fn gated_units_agree_with_their_formulas() {
     let device = Device::new(1);
@@ -242,7 +244,7 @@ fn gated_units_agree_with_their_formulas() {
     let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
     let (alpha, limit) = (1.702f32, 5.0f32);
     let clamped = |x: f64, y: f64| (x.min(5.0), y.clamp(-5.0, 5.0));
-    let formulas: [(GluOp, &dyn Fn(f64, f64) -> f64); 5] = [
+    let formulas: [(GluOp, Formula); 5] = [
         (GluOp::Reglu, &|x, y| x.max(0.0) * y),
         (GluOp::Swiglu, &|x, y| x * sigmoid(x) * y),
         (GluOp::GegluQuick, &|x, y| x * sigmoid(1.702 * x) * y),
