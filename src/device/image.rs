@@ -7,7 +7,7 @@ use object::elf::{FileHeader64, NoteType};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::LittleEndian;
 use std::path::{Path, PathBuf};
-use std::sync::{Once, OnceLock};
+use std::sync::OnceLock;
 
 /// The image that was built with the plugin.
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/et_kernels.elf"));
@@ -42,9 +42,8 @@ impl Image {
                     return Ok(Image { directory: Some(directory.to_owned()), ..image });
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    static SAID: Once = Once::new();
-                    let path = path.display();
-                    SAID.call_once(|| log::warn!("{path} does not exist: the embedded device image is used"));
+                    // At every opening: hosts mute the log while they try how much of a model fits.
+                    log::warn!("{} does not exist: the embedded device image is used", path.display());
                 }
                 Err(error) => return Err(anyhow!("can't read {}: {error}", path.display())),
             }
