@@ -28,12 +28,16 @@ class Architectures(HostTest):
                  f"-Wl,-rpath,{host().bin}"],
                 check=True,
             )
-            run = host().run(
-                "test-llama-archs", "-s", 1, "-b", "ET0", *(["-a", arch] if arch else []),
-                env={"LD_PRELOAD": str(library)}, timeout=6 * 3600,
-            )
-        self.assertIsNotNone(run.code, run.tail())
-        self.assertGreaterEqual(run.code, 0, run.tail())
+            # The program's log thread may not have written the last lines when it ends: then it runs again.
+            for _ in range(12):
+                run = host().run(
+                    "test-llama-archs", "-s", 1, "-b", "ET0", *(["-a", arch] if arch else []),
+                    env={"LD_PRELOAD": str(library)}, timeout=6 * 3600,
+                )
+                self.assertEqual(run.code, 0, run.tail())
+                if "Summary: " in run.output:
+                    break
+        self.assertIn("Summary: ", run.output)
         return re.sub(r"\x1b\[[0-9;]*m", "", run.output).splitlines()
 
     def agree(self, rows):
@@ -49,6 +53,4 @@ class Architectures(HostTest):
     @full_only
     def test_all(self):
         """What the device does not have falls back to the CPU, without a crash and with the same result."""
-        rows = self.rows(None)
-        self.assertRegex("\n".join(rows), r"Summary: ")
-        self.agree(rows)
+        self.agree(self.rows(None))
