@@ -42,6 +42,14 @@ void et_transfer_run(struct et_transfer *t, uint64_t dst, uint64_t src, uint64_t
 // Publishes what the runs wrote.
 void et_transfer_end(struct et_transfer *t);
 
+// Where row `i` goes to and comes from: addresses of the first elements. False when an index points outside.
+typedef bool et_place_fn(const struct et_command *cmd, struct et_index i, uint64_t *to, uint64_t *from);
+
+// Transfers this hart's part of the rows of `rows`, which is dst or src[0], between dst and src[0], dealt in
+// params.span.unit elements. Rows that `place` refuses are left out, and ET_BAD_INDEX returned.
+uint32_t et_transfer_rows(const struct et_command *cmd, const struct et_grid *grid, const struct et_tensor *rows,
+                          et_place_fn *place);
+
 // Bytes from a row's start to its element `i`, the first of an item.
 static inline uint64_t et_side_offset(const struct et_side *side, uint64_t i)
 {

@@ -1,35 +1,18 @@
 // GET_ROWS: row (i1, i2, i3) of dst is row src1[i1, i2, i3] of matrix (i2, i3) of src0, as F32 (I32 stays I32).
 #include "et_transfer.h"
 
+static bool place(const struct et_command *cmd, struct et_index i, uint64_t *to, uint64_t *from)
+{
+    const struct et_tensor *src = &cmd->src[0], *rows = &cmd->src[1];
+    uint64_t where = rows->addr + i.i1 * rows->nb[0] + i.i2 * rows->nb[1] + i.i3 * rows->nb[2];
+    et_refresh(rows, where, 4);
+    uint32_t row = *ET_PTR(const uint32_t, where);
+    *to = et_row(&cmd->dst, i.i1, i.i2, i.i3);
+    *from = et_row(src, row, i.i2, i.i3);
+    return row < src->ne[1];
+}
+
 uint32_t et_get_rows(const struct et_command *cmd, const struct et_grid *grid)
 {
-    const struct et_tensor *dst = &cmd->dst, *src = &cmd->src[0], *rows = &cmd->src[1];
-    uint64_t width = dst->ne[0], total = width * dst->ne[1] * dst->ne[2] * dst->ne[3];
-    struct et_range part = et_share(total, cmd->params.span.unit, grid->rank, grid->harts);
-    if (part.begin >= part.end)
-        return ET_OK;
-    struct et_transfer t;
-    uint32_t code = et_transfer_begin(&t, dst, src);
-    if (code != ET_OK)
-        return code;
-    uint64_t row = part.begin / width, column = part.begin - row * width;
-    struct et_index i = et_unflatten(dst, row);
-    for (uint64_t at = part.begin; at < part.end;) {
-        uint64_t n = width - column;
-        if (n > part.end - at)
-            n = part.end - at;
-        uint64_t where = rows->addr + i.i1 * rows->nb[0] + i.i2 * rows->nb[1] + i.i3 * rows->nb[2];
-        et_refresh(rows, where, 4);
-        uint32_t from = *ET_PTR(const uint32_t, where);
-        if (from < src->ne[1])
-            et_transfer_run(&t, et_row(dst, i.i1, i.i2, i.i3) + et_side_offset(&t.dst, column),
-                            et_row(src, from, i.i2, i.i3) + et_side_offset(&t.src, column), n);
-        else
-            code = ET_BAD_INDEX;
-        at += n;
-        column = 0;
-        et_next_row(dst, &i);
-    }
-    et_transfer_end(&t);
-    return code;
+    return et_transfer_rows(cmd, grid, &cmd->dst, place);
 }

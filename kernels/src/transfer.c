@@ -463,3 +463,32 @@ void et_transfer_end(struct et_transfer *t)
         et_publish(t->written, t->written_end - t->written);
     t->written = t->written_end;
 }
+
+uint32_t et_transfer_rows(const struct et_command *cmd, const struct et_grid *grid, const struct et_tensor *rows,
+                          et_place_fn *place)
+{
+    uint64_t width = rows->ne[0], total = width * rows->ne[1] * rows->ne[2] * rows->ne[3];
+    struct et_range part = et_share(total, cmd->params.span.unit, grid->rank, grid->harts);
+    if (part.begin >= part.end)
+        return ET_OK;
+    struct et_transfer t;
+    uint32_t code = et_transfer_begin(&t, &cmd->dst, &cmd->src[0]);
+    if (code != ET_OK)
+        return code;
+    uint64_t row = part.begin / width, column = part.begin - row * width;
+    struct et_index i = et_unflatten(rows, row);
+    for (uint64_t at = part.begin; at < part.end;) {
+        uint64_t n = width - column, to, from;
+        if (n > part.end - at)
+            n = part.end - at;
+        if (place(cmd, i, &to, &from))
+            et_transfer_run(&t, to + et_side_offset(&t.dst, column), from + et_side_offset(&t.src, column), n);
+        else
+            code = ET_BAD_INDEX;
+        at += n;
+        column = 0;
+        et_next_row(rows, &i);
+    }
+    et_transfer_end(&t);
+    return code;
+}
