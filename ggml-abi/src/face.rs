@@ -115,6 +115,8 @@ pub struct Tensor<'a> {
     pub name: &'a CStr,
     /// It is a view of a part of another tensor.
     pub view: bool,
+    /// The tensor whose memory it shares, if it is a view or is computed in place.
+    pub base: Option<TensorRef<'a>>,
     /// It (or what it is a view of) has been given a place in a buffer of the device that is asked.
     pub placed: bool,
     /// Sources.

@@ -6,8 +6,8 @@ use super::stream::EtStream;
 use crate::device::emulated::{self, Emulated};
 use crate::device::session::{Session, ALIGNMENT};
 use crate::graph::{list, Node};
-use crate::ops::{lower, Refusal};
-use ggml_abi::face::{Backend, Buffer, Device, Memory, TensorRef};
+use crate::ops::{lower, Lowered, Refusal};
+use ggml_abi::face::{Backend, Buffer, Device, Memory, Tensor, TensorRef};
 use ggml_abi::Op;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
@@ -109,6 +109,19 @@ impl EtDevice {
     }
 }
 
+/// Refuses to write into a tensor that is computed elsewhere: hosts bring an operation's sources to the device that
+/// computes it, but not what its result is a view of.
+fn in_reach(tensor: &Tensor<'_>) -> Result<(), Refusal> {
+    let Some(base) = tensor.base.map(TensorRef::read).filter(|base| base.op != Op::None) else {
+        return Ok(());
+    };
+    let base = list::node(&base);
+    match lower(&base) {
+        Ok(_) => Ok(()),
+        Err(refusal) => Err(Refusal::new(format!("it writes into the result of {}: {refusal}", base.label()))),
+    }
+}
+
 /// What is missing for anything but the emulator.
 const NO_RUNTIME: &str = "this build has no vendor runtime; GGML_ET_DEVICE=emulator works without a board";
 
@@ -163,8 +176,12 @@ impl Device for EtDevice {
     fn supports(&self, node: TensorRef<'_>) -> bool {
         let tensor = node.read();
         let node = list::node(&tensor);
-        match lower(&node) {
-            Ok(_) => !self.filtered(&node, tensor.placed),
+        let lowered = lower(&node).and_then(|lowered| match lowered {
+            Lowered::Command(_) => in_reach(&tensor),
+            Lowered::Nothing => Ok(()),
+        });
+        match lowered {
+            Ok(()) => !self.filtered(&node, tensor.placed),
             Err(refusal) => {
                 self.explain(&node, &refusal);
                 false

@@ -113,6 +113,7 @@ pub(super) unsafe fn read_tensor(raw: *const c_void, host: &'static Host) -> Ten
             addr: tensor.data as u64,
             name: CStr::from_bytes_until_nul(&*(&raw const tensor.name).cast::<[u8; 64]>()).unwrap_or_default(),
             view: !tensor.view_src.is_null() && !covers(tensor, owner),
+            base: (!tensor.view_src.is_null()).then(|| TensorRef::new(tensor.view_src.cast(), host)),
             placed: is_ours(owner.buffer, host),
             src,
         }
