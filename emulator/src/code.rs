@@ -31,10 +31,11 @@ pub(crate) enum State {
 /// slots; a CSR number takes the place of `imm`, and a 5-bit CSR immediate that of `rs1`. Integer instructions that
 /// only write x0 appear as fences, which do nothing here.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
+#[allow(missing_docs)]
+pub struct Slot {
     pub imm: i32,
     pub op: Op,
-    pub state: State,
+    pub(crate) state: State,
     pub rd: u8,
     pub rs1: u8,
     pub rs2: u8,

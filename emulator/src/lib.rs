@@ -18,5 +18,5 @@ pub mod tensor;
 pub mod trap;
 
 pub use machine::{
-    AccessError, BadCall, Config, ConfigError, Fault, Launch, LaunchError, LineTable, Machine, Report, Waiting,
+    AccessError, BadCall, Config, ConfigError, Fault, Launch, LaunchError, LineTable, Machine, Mode, Report, Waiting,
 };

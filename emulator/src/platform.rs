@@ -3,6 +3,7 @@
 //! The executor (`exec`) is generic over [`Platform`], so that fast mode, and later strict mode and timing, are
 //! different platforms under the same instruction semantics, with static dispatch.
 
+use crate::code::Slot;
 use crate::hart::Hart;
 use crate::trap::Trap;
 
@@ -49,6 +50,13 @@ pub enum Outcome {
 /// What a hart can reach. Addresses are virtual = physical in bits 39:0 (translation is off).
 /// Every method is called from the host thread that runs the hart; harts of one minion share a thread.
 pub trait Platform {
+    /// Whether [`step`](Platform::step) is called. Then the platform also keeps [`Hart::clock`].
+    const WATCHES: bool = false;
+
+    /// Called before each instruction, with `hart.pc` at it. An instruction that then blocks is announced again.
+    #[inline(always)]
+    fn step(&mut self, _hart: &mut Hart, _instruction: &Slot) {}
+
     /// Loads `N` bytes (1, 2, 4, 8 or 32), little-endian. Alignment and region rules: ISA sheet 5.3.
     fn load<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64) -> Result<[u8; N], Trap>;
 

@@ -79,6 +79,7 @@ impl Settings {
                 shires: shires.unwrap_or(default.shires),
                 dram_bytes: memory.unwrap_or(default.dram_bytes),
                 threads: threads.unwrap_or(default.threads),
+                mode: default.mode,
             },
             shires: mask,
             kernels: env.value("GGML_ET_KERNELS_PATH").map(PathBuf::from),
@@ -175,7 +176,7 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(settings.choice, Choice::Emulator);
-        assert_eq!(settings.emulator, Config { shires: 32, dram_bytes: 512 << 20, threads: 0 });
+        assert_eq!(settings.emulator, Config { shires: 32, dram_bytes: 512 << 20, threads: 0, ..Config::default() });
         assert_eq!(settings.shires, Some(0xf0));
         assert!(!settings.uberkernel && settings.perf);
         assert!(settings.filter.unwrap().is_match("MUL"));

@@ -24,7 +24,7 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
     #[inline(always)]
     pub(super) fn csr(&mut self, s: &Slot, at: &mut Position, access: Access, operand: u64) -> Done {
         // The platform may look at the clock.
-        at.count(self.hart);
+        at.count::<P>(self.hart);
         let writes = access == Access::Write || s.rs1 != 0;
         let value = self.access_csr(s.imm as u16, access, operand, writes)?;
         self.put(s, value)

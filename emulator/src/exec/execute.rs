@@ -204,7 +204,7 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
         Op::Sw => core.store(Level::L1, core.offset(s), (core.x(s.rs2) as u32).to_le_bytes()),
         Op::Sd => {
             // A credit, which is a store of this kind, carries the clock.
-            at.count(core.hart);
+            at.count::<P>(core.hart);
             core.store(Level::L1, core.offset(s), core.x(s.rs2).to_le_bytes())
         }
         Op::Sbl => core.store(Level::L2, core.x(s.rs1), (core.x(s.rs2) as u8).to_le_bytes()),

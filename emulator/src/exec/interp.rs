@@ -58,10 +58,12 @@ impl Position {
 
     /// Adds what has retired to the hart's counters.
     #[inline(always)]
-    pub(super) fn count(&mut self, hart: &mut Hart) {
+    pub(super) fn count<P: Platform>(&mut self, hart: &mut Hart) {
         let retired = self.counted - self.left;
         hart.retired += retired;
-        hart.clock += retired;
+        if !P::WATCHES {
+            hart.clock += retired;
+        }
         self.counted = self.left;
     }
 }
@@ -105,6 +107,10 @@ pub(super) fn run<P: Platform, V: Vectors, const FLAGS: bool>(
                 }
             }
             at.next = at.ip.wrapping_add(s.step as usize);
+            if P::WATCHES {
+                core.hart.pc = at.pc();
+                core.platform.step(core.hart, s);
+            }
             let done = execute(&mut core, s.op, s, &mut at);
             match done {
                 Ok(()) => {
@@ -118,7 +124,7 @@ pub(super) fn run<P: Platform, V: Vectors, const FLAGS: bool>(
             }
         };
         core.hart.pc = at.pc();
-        at.count(core.hart);
+        at.count::<P>(core.hart);
         return stop;
     }
 }

@@ -3,6 +3,14 @@
 use crate::memory::{DRAM_BASE, HOST_BASE};
 use std::fmt;
 
+/// How faithfully the chip is emulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Flat memory, all host cores.
+    #[default]
+    Fast,
+}
+
 /// The emulated chip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -11,13 +19,15 @@ pub struct Config {
     /// DRAM in bytes, counted from its base 0x8000000000, firmware's part included. It is sparse: pages cost host
     /// memory when touched.
     pub dram_bytes: u64,
-    /// Host threads; 0 means all cores.
+    /// Host threads; 0 means all cores. Fast mode alone uses more than one.
     pub threads: usize,
+    /// How faithfully.
+    pub mode: Mode,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { shires: 1, dram_bytes: 16 << 30, threads: 0 }
+        Config { shires: 1, dram_bytes: 16 << 30, threads: 0, mode: Mode::Fast }
     }
 }
 

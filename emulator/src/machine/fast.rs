@@ -1,5 +1,6 @@
 //! The platform of fast mode: flat memory that every hart sees at once, and real host atomics.
 
+use super::turn::Station;
 use crate::hart::Hart;
 use crate::memory::{region, Mapping, Memory, Region, OPEN_BASE};
 use crate::platform::{Atomic, Level, Outcome, Platform};
@@ -16,25 +17,17 @@ const CREDIT_OVERFLOW: u16 = 1 << 3;
 pub(super) struct Fast<'a> {
     /// DRAM again, next to the code that uses it most.
     dram: &'a Mapping,
-    engine: Engine<'a>,
+    engine: Engine<'a, &'a Memory>,
     /// What the last blocked instruction waits for.
-    pub waiting: Option<WaitFor>,
+    waiting: Option<WaitFor>,
     /// A trap of an operation that completed outside its instruction.
-    pub late: Option<Trap>,
+    late: Option<Trap>,
 }
 
 impl<'a> Fast<'a> {
     pub fn new(memory: &'a Memory, board: &'a Board, unit: &'a mut Unit, exact_flags: bool) -> Self {
-        let engine = Engine { unit, memory, board, exact_flags };
+        let engine = Engine { unit, outside: memory, board, exact_flags };
         Fast { dram: &memory.dram, engine, waiting: None, late: None }
-    }
-
-    /// Notes what has happened to a hart from outside. To be called before it runs.
-    pub fn refresh(&mut self, hart: &mut Hart) {
-        let (minion, thread) = (usize::from(hart.id >> 1 & 31), usize::from(hart.id & 1));
-        if self.engine.board.shires[shire(hart) as usize].minions[minion][thread].overflowed() {
-            hart.tensor_error |= CREDIT_OVERFLOW;
-        }
     }
 
     /// Accesses that are not plain DRAM: split at line boundaries, so that each part lies in one region.
@@ -42,13 +35,13 @@ impl<'a> Fast<'a> {
     fn load_slow<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64) -> Result<[u8; N], Trap> {
         let addr = region::canonical(addr);
         if let Some(offset) = self.scratchpad::<N>(hart, level, addr) {
-            if let Some(bytes) = self.engine.memory.scratchpads.load(offset) {
+            if let Some(bytes) = self.engine.outside.scratchpads.load(offset) {
                 return Ok(bytes);
             }
         }
         let mut bytes = [0; N];
         for (at, len) in self.parts::<N>(hart, level, addr, Cause::LoadAccess)? {
-            let memory = self.engine.memory;
+            let memory = self.engine.outside;
             match memory.classify(shire(hart), addr + at) {
                 Region::Register(register) if plain_double::<N>(level, addr) => {
                     let value = self.engine.board.load_register(register).ok_or(trap(Cause::LoadAccess, addr))?;
@@ -69,13 +62,13 @@ impl<'a> Fast<'a> {
     fn store_slow<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64, data: [u8; N]) -> Result<(), Trap> {
         let addr = region::canonical(addr);
         if let Some(offset) = self.scratchpad::<N>(hart, level, addr) {
-            if let Some(()) = self.engine.memory.scratchpads.store(offset, data) {
+            if let Some(()) = self.engine.outside.scratchpads.store(offset, data) {
                 return Ok(());
             }
         }
         // No part may be written unless all can be.
         for (at, len) in self.parts::<N>(hart, level, addr, Cause::StoreAccess)? {
-            let memory = self.engine.memory;
+            let memory = self.engine.outside;
             match memory.classify(shire(hart), addr + at) {
                 Region::Register(register) if plain_double::<N>(level, addr) => {
                     let value = u64::from_le_bytes(std::array::from_fn(|i| data[i % N]));
@@ -97,7 +90,7 @@ impl<'a> Fast<'a> {
     fn scratchpad<const N: usize>(&self, hart: &Hart, level: Level, addr: u64) -> Option<u64> {
         let size = N as u64;
         let whole = addr % LINE + size <= LINE && (level == Level::L1 || addr.is_multiple_of(size));
-        match self.engine.memory.classify(shire(hart), addr) {
+        match self.engine.outside.classify(shire(hart), addr) {
             Region::Scratchpad(offset) if whole => Some(offset),
             _ => None,
         }
@@ -119,7 +112,7 @@ impl<'a> Fast<'a> {
         let first = (LINE - addr % LINE).min(size);
         if first < size {
             for at in [0, first] {
-                match self.engine.memory.classify(shire(hart), addr + at) {
+                match self.engine.outside.classify(shire(hart), addr + at) {
                     Region::Dram(_) | Region::Scratchpad(_) => {}
                     Region::Missing => return Err(trap(Cause::BusError, addr + at)),
                     Region::Register(_) | Region::Closed => return Err(trap(cause, addr + at)),
@@ -140,7 +133,7 @@ impl<'a> Fast<'a> {
         operand: u64,
     ) -> Result<u64, Trap> {
         let addr = region::canonical(addr);
-        let memory = self.engine.memory;
+        let memory = self.engine.outside;
         match memory.classify(shire(hart), addr) {
             Region::Missing => Err(trap(Cause::BusError, addr)),
             // The L2's atomics do not work on its scratchpad.
@@ -271,6 +264,23 @@ impl Platform for Fast<'_> {
                 false
             }
         }
+    }
+}
+
+impl Station for Fast<'_> {
+    fn refresh(&mut self, hart: &mut Hart) {
+        let (minion, thread) = (usize::from(hart.id >> 1 & 31), usize::from(hart.id & 1));
+        if self.engine.board.shires[shire(hart) as usize].minions[minion][thread].overflowed() {
+            hart.tensor_error |= CREDIT_OVERFLOW;
+        }
+    }
+
+    fn waiting(&self) -> Option<WaitFor> {
+        self.waiting
+    }
+
+    fn take_late(&mut self) -> Option<Trap> {
+        self.late.take()
     }
 }
 

@@ -6,10 +6,13 @@ mod entry;
 mod fast;
 mod faults;
 mod launch;
+mod run;
 mod scheduler;
+mod serial;
+mod turn;
 mod workers;
 
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, Mode};
 pub use faults::{BadCall, Fault, Waiting};
 pub use launch::{Launch, LaunchError, LineTable, Report};
 
@@ -79,19 +82,27 @@ impl Machine {
 
     /// Runs a kernel to its end, as the firmware does: arguments and environment are placed in its memory.
     pub fn launch(&self, launch: &Launch<'_>) -> Result<Report, LaunchError> {
-        self.check_shires(launch)?;
-        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = Entry::place(&self.memory, launch)?;
-        scheduler::run(&self.memory, launch, entry, workers.prepare(launch.exact_flags, &self.stale))
+        self.enter(launch, |launch| Entry::place(&self.memory, launch))
     }
 
     /// Runs a kernel whose argument and environment blocks are in memory already: all harts find their addresses in a0
     /// and a1. The launch's own arguments are not used.
     pub fn launch_at(&self, launch: &Launch<'_>, arguments: u64, environment: u64) -> Result<Report, LaunchError> {
+        self.enter(launch, |launch| Ok(Entry { pc: launch.entry, arguments, environment }))
+    }
+
+    fn enter(
+        &self,
+        launch: &Launch<'_>,
+        entry: impl FnOnce(&Launch<'_>) -> Result<Entry, LaunchError>,
+    ) -> Result<Report, LaunchError> {
         self.check_shires(launch)?;
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = Entry { pc: launch.entry, arguments, environment };
-        scheduler::run(&self.memory, launch, entry, workers.prepare(launch.exact_flags, &self.stale))
+        let entry = entry(launch)?;
+        let workers = workers.prepare(launch.exact_flags, &self.stale);
+        match self.config.mode {
+            Mode::Fast => scheduler::run(&self.memory, launch, entry, workers),
+        }
     }
 
     fn check_shires(&self, launch: &Launch<'_>) -> Result<(), LaunchError> {

@@ -3,57 +3,29 @@
 //! Minions are dealt out to threads in turn, so that kernels which use few harts still use all threads. A thread runs its
 //! ready harts round robin; a blocked hart costs nothing until it is woken (see [`Wake`]).
 
-use super::call::{self, Call};
 use super::entry::Entry;
 use super::fast::Fast;
-use super::faults::{BadCall, Fault, Waiting};
 use super::launch::{Launch, LaunchError, Report};
+use super::run::{self, Minion, Run, State, Tally};
+use super::turn::{turn, Next};
 use super::workers::Worker;
 use crate::code::Code;
-use crate::exec::{self, Stop};
-use crate::hart::Hart;
 use crate::memory::Memory;
-use crate::platform::Platform;
-use crate::sync::{Board, Share, Verdict, WaitFor, Wake};
-use crate::tensor::Unit;
-use crate::trap::Trap;
+use crate::sync::{Share, Verdict, Wake};
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 /// Instructions that a hart runs before the next one of its thread. Short enough for spin locks between harts of one
 /// thread, long enough to hide the change.
 const QUANTUM: u64 = 2000;
 
-/// Faults worth reporting.
-const FAULTS_MAX: usize = 16;
-
 /// Looks at the wake bits before a thread without work goes to sleep, which is slower to end than the usual wait.
 const SPINS: u32 = 200;
-
-/// A launch under way.
-pub(super) struct Run<'a> {
-    memory: &'a Memory,
-    board: Board,
-    launch: &'a Launch<'a>,
-    entry: Entry,
-    deadline: Option<Instant>,
-    ending: Mutex<Ending>,
-}
-
-/// What ended a launch early.
-#[derive(Default)]
-struct Ending {
-    faults: Vec<Fault>,
-    other: Option<LaunchError>,
-}
 
 /// Which minions each thread runs: `(shire, minion)`, shire by shire.
 type Deal = Vec<Vec<(u32, u32)>>;
 
 fn deal(shire_mask: u64, threads: usize) -> Deal {
-    let shires = (0..64).filter(|s| shire_mask >> s & 1 == 1);
-    let minions: Vec<_> = shires.flat_map(|s| (0..32).map(move |m| (s, m))).collect();
+    let minions = run::minions(shire_mask);
     let threads = threads.clamp(1, minions.len());
     (0..threads).map(|t| minions.iter().copied().skip(t).step_by(threads).collect()).collect()
 }
@@ -79,14 +51,7 @@ pub(super) fn run(
 ) -> Result<Report, LaunchError> {
     let deal = deal(launch.shire_mask, workers.len());
     let shares: Vec<_> = deal.iter().map(|minions| shares(minions)).collect();
-    let run = Run {
-        memory,
-        board: Board::new(memory.shires(), Wake::new(memory.shires(), &shares)),
-        launch,
-        entry,
-        deadline: launch.deadline.and_then(|limit| Instant::now().checked_add(limit)),
-        ending: Mutex::default(),
-    };
+    let run = Run::new(memory, launch, entry, &shares);
     let work = |thread: usize, worker| Thread::new(&run, thread, &deal[thread], &shares[thread], worker).work();
     let (first, others) = workers.split_first_mut().expect("there is at least one thread");
     let tallies: Vec<Tally> = std::thread::scope(|scope| {
@@ -100,87 +65,6 @@ pub(super) fn run(
         std::iter::once(own).chain(joined).collect()
     });
     run.conclude(tallies)
-}
-
-impl Run<'_> {
-    fn conclude(self, tallies: Vec<Tally>) -> Result<Report, LaunchError> {
-        let ending = self.ending.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if !ending.faults.is_empty() {
-            return Err(LaunchError::Faults(ending.faults));
-        }
-        match ending.other {
-            Some(LaunchError::Deadlock(_)) => {
-                let mut waiting: Vec<_> = tallies.into_iter().flat_map(|tally| tally.waiting).collect();
-                waiting.sort_by_key(|hart| hart.hart);
-                for hart in &mut waiting {
-                    hart.location = self.launch.lines.and_then(|lines| lines.locate(hart.pc));
-                }
-                Err(LaunchError::Deadlock(waiting))
-            }
-            Some(error) => Err(error),
-            None => Ok(tallies.iter().fold(Report::default(), |sum, tally| Report {
-                instructions: sum.instructions + tally.report.instructions,
-                cycles: sum.cycles.max(tally.report.cycles),
-                tensor_macs: sum.tensor_macs + tally.report.tensor_macs,
-            })),
-        }
-    }
-
-    fn locate(&self, pc: u64) -> Option<String> {
-        self.launch.lines.and_then(|lines| lines.locate(pc))
-    }
-
-    /// Ends the launch with an error, unless it is ending with one already.
-    fn fail(&self, error: LaunchError) {
-        self.ending.lock().unwrap_or_else(PoisonError::into_inner).other.get_or_insert(error);
-        self.board.wake.stop();
-    }
-
-    fn fault(&self, hart: &Hart, trap: Trap) {
-        let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
-        if ending.faults.len() < FAULTS_MAX {
-            let location = self.locate(hart.pc);
-            ending.faults.push(Fault { hart: hart.id, pc: hart.pc, trap, location });
-        }
-        drop(ending);
-        self.board.wake.stop();
-    }
-}
-
-/// What a thread has to say at the end.
-struct Tally {
-    report: Report,
-    waiting: Vec<Waiting>,
-}
-
-/// A minion with its two harts.
-pub(super) struct Minion {
-    unit: Unit,
-    harts: [(Hart, State); 2],
-}
-
-impl Minion {
-    /// A minion whose harts are about to enter; the id is that of the first.
-    fn new(entry: &Entry, id: u16) -> Self {
-        Minion { unit: Unit::default(), harts: [id, id | 1].map(|id| (entry.hart(id), State::Ready)) }
-    }
-
-    /// Makes it what `new` gives, in place.
-    fn reset(&mut self, entry: &Entry, id: u16) {
-        self.unit.reset();
-        for (thread, (hart, state)) in self.harts.iter_mut().enumerate() {
-            *hart = entry.hart(id | thread as u16);
-            *state = State::Ready;
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// In the ready queue, or running.
-    Ready,
-    Blocked(WaitFor),
-    Returned,
 }
 
 /// Lets the other threads end when this one panics, so that the panic comes out instead of a hang.
@@ -215,13 +99,8 @@ impl<'a> Thread<'a> {
         for (place, &(shire, minion)) in deal.iter().enumerate() {
             let share = shares.iter().position(|share| share.shire == shire);
             places[share.expect("every minion is in a share")][minion as usize] = place;
-            let id = (shire << 6 | minion << 1) as u16;
-            match worker.minions.get_mut(place) {
-                Some(minion) => minion.reset(&run.entry, id),
-                None => worker.minions.push(Minion::new(&run.entry, id)),
-            }
         }
-        let minions = &mut worker.minions[..deal.len()];
+        let minions = Minion::gather(&mut worker.minions, &run.entry, deal);
         let live = 2 * minions.len();
         let ready = (0..live).collect();
         Thread { run, number, shares, code: &mut worker.code, minions, places, ready, live }
@@ -234,29 +113,21 @@ impl<'a> Thread<'a> {
             self.collect_woken();
             if let Some(place) = self.ready.pop_front() {
                 self.turn(place);
-                if self.run.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                    self.out_of_time();
-                }
+                self.run.watch_clock();
             } else if self.live == 0 {
                 if wake.leave() {
                     self.run.fail(LaunchError::Deadlock(Vec::new()));
                 }
                 break;
             } else if !self.spin() {
-                match wake.sleep(self.number, self.shares, self.run.deadline) {
+                match wake.sleep(self.number, self.shares, self.run.deadline()) {
                     Verdict::Woken | Verdict::Stopped => {}
                     Verdict::Deadlock => self.run.fail(LaunchError::Deadlock(Vec::new())),
-                    Verdict::Deadline => self.out_of_time(),
+                    Verdict::Deadline => self.run.out_of_time(),
                 }
             }
         }
-        self.tally()
-    }
-
-    fn out_of_time(&self) {
-        if let Some(limit) = self.run.launch.deadline {
-            self.run.fail(LaunchError::Deadline(limit));
-        }
+        Tally::of(self.minions)
     }
 
     /// Waits a moment for a wake bit.
@@ -290,67 +161,16 @@ impl<'a> Thread<'a> {
         let Minion { unit, harts } = &mut self.minions[place / 2];
         let (hart, state) = &mut harts[place % 2];
         let mut platform = Fast::new(run.memory, &run.board, unit, run.launch.exact_flags);
-        platform.refresh(hart);
-        // A partner may have come: what it brings must not wait until this hart uses its registers.
-        if hart.vpu_busy {
-            platform.settle(hart);
-        }
-        let stop = match platform.late {
-            None => exec::run(hart, self.code, &mut platform, QUANTUM),
-            Some(trap) => Stop::Trap(trap),
-        };
-        if let Some(trap) = platform.late.take() {
-            return run.fault(hart, trap);
-        }
-        match stop {
-            Stop::Budget => self.ready.push_back(place),
-            Stop::Blocked => match platform.waiting {
-                Some(what) => *state = State::Blocked(what),
-                None => self.ready.push_back(place),
-            },
-            Stop::Trap(trap) => run.fault(hart, trap),
-            Stop::Ecall => {
-                // Before it serves a call, the firmware waits for the hart's tensor operations.
-                if hart.vpu_busy && !platform.settle(hart) {
-                    match (platform.late, platform.waiting) {
-                        (Some(trap), _) => run.fault(hart, trap),
-                        (None, Some(what)) => *state = State::Blocked(what),
-                        (None, None) => self.ready.push_back(place),
-                    }
-                    return;
-                }
-                let pc = hart.pc;
-                match call::serve(hart) {
-                    Call::Served => self.ready.push_front(place),
-                    Call::Return { value, kind } if value < 0 || kind != 0 => {
-                        run.fail(LaunchError::BadReturn { hart: hart.id, value, kind });
-                    }
-                    Call::Return { .. } => {
-                        *state = State::Returned;
-                        self.live -= 1;
-                    }
-                    Call::Unknown(number) => {
-                        let location = run.locate(pc);
-                        run.fail(LaunchError::BadCall(BadCall { hart: hart.id, pc, number, location }));
-                    }
-                }
+        match turn(run, hart, self.code, &mut platform, QUANTUM) {
+            Next::Ready => self.ready.push_back(place),
+            Next::Served => self.ready.push_front(place),
+            Next::Blocked(what) => *state = State::Blocked(what),
+            Next::Returned => {
+                *state = State::Returned;
+                self.live -= 1;
             }
+            Next::Failed => {}
         }
-    }
-
-    fn tally(&self) -> Tally {
-        let mut tally = Tally { report: Report::default(), waiting: Vec::new() };
-        for minion in &*self.minions {
-            tally.report.tensor_macs += minion.unit.macs();
-            for (hart, state) in &minion.harts {
-                tally.report.instructions += hart.retired;
-                tally.report.cycles = tally.report.cycles.max(hart.clock);
-                if let State::Blocked(what) = *state {
-                    tally.waiting.push(Waiting { hart: hart.id, pc: hart.pc, what, location: None });
-                }
-            }
-        }
-        tally
     }
 }
 

@@ -1,6 +1,6 @@
 //! What host threads keep from launch to launch: decoded code, and the memory that minions live in.
 
-use super::scheduler::Minion;
+use super::run::Minion;
 use crate::code::Code;
 use std::sync::{Mutex, PoisonError};
 

@@ -6,7 +6,8 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::avx2;
-use super::{bits, error, exact, illegal, Engine, Line, Op, Step, Unit};
+use super::operation::{self, Element, Operation, Place};
+use super::{bits, error, exact, illegal, Engine, Line, Op, Outside, Step, Unit};
 use crate::fp::{Flags, Rounding};
 use crate::hart::{Hart, Vector};
 use crate::sync::WaitFor;
@@ -19,14 +20,6 @@ pub(super) struct Product {
     /// Bit i enables row i.
     mask: u16,
     rounding: Rounding,
-}
-
-/// The element type of A and B.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    F32,
-    F16,
-    Int8,
 }
 
 /// Gathered operands.
@@ -75,11 +68,11 @@ impl Rows {
 }
 
 impl Product {
-    fn kind(&self) -> Option<Kind> {
+    fn element(&self) -> Option<Element> {
         Some(match bits(self.value, 3, 1) {
-            0 => Kind::F32,
-            1 => Kind::F16,
-            3 => Kind::Int8,
+            0 => Element::F32,
+            1 => Element::F16,
+            3 => Element::Int8,
             _ => return None,
         })
     }
@@ -96,17 +89,55 @@ impl Product {
         bits(self.value, 54, 51) as usize + 1
     }
 
+    fn columns(&self) -> usize {
+        4 * (bits(self.value, 56, 55) as usize + 1)
+    }
+
+    fn first_a(&self) -> usize {
+        bits(self.value, 9, 4) as usize
+    }
+
+    fn first_b(&self) -> usize {
+        bits(self.value, 17, 12) as usize
+    }
+
+    /// C starts from nothing.
+    fn first(&self) -> bool {
+        bits(self.value, 0, 0) == 1
+    }
+
+    /// Whether an int8 product ends in the f registers.
+    fn to_registers(&self) -> bool {
+        bits(self.value, 23, 23) == 1
+    }
+
+    /// What it is to those who watch.
+    fn operation(&self, element: Element) -> Operation {
+        let (rows, depth, columns) = (self.rows(), self.depth(), self.columns());
+        let in_registers = element != Element::Int8 || self.to_registers();
+        Operation::Product {
+            element,
+            rows,
+            depth,
+            columns,
+            a: operation::lines(self.first_a(), 1, rows),
+            b: if self.ten_b() { Place::TenB } else { Place::Lines(operation::lines(self.first_b(), 1, depth)) },
+            first: self.first(),
+            registers: if in_registers { operation::accumulators(0, rows, columns) } else { 0 },
+        }
+    }
+
     fn operands(&self, unit: &Unit) -> Operands {
         let value = self.value;
-        let (first_a, first_b) = (bits(value, 9, 4) as usize, bits(value, 17, 12) as usize);
+        let (first_a, first_b) = (self.first_a(), self.first_b());
         let skip = bits(value, 46, 43) as usize;
         let depth = self.depth();
         let mut operands = Operands {
             a: [Line::default(); 16],
             b: [Line::default(); 16],
-            columns: 4 * (bits(value, 56, 55) as usize + 1),
+            columns: self.columns(),
             depth,
-            first: bits(value, 0, 0) == 1,
+            first: self.first(),
         };
         for (row, line) in operands.a.iter_mut().enumerate().take(self.rows()) {
             let source = &unit.line(first_a + row).0;
@@ -121,18 +152,19 @@ impl Product {
     }
 }
 
-impl Engine<'_> {
+impl<O: Outside> Engine<'_, O> {
     pub(super) fn issue_product(&mut self, hart: &mut Hart, value: u64) -> Result<Step, Trap> {
         let mask = if value >> 63 == 1 { hart.tensor_mask } else { u16::MAX };
         let mut product = Product { value, mask, rounding: Rounding::Nearest };
-        if product.kind().ok_or_else(illegal)? == Kind::F32 {
+        let element = product.element().ok_or_else(illegal)?;
+        if element == Element::F32 {
             product.rounding = Rounding::from_bits(hart.fcsr >> 5 & 7).ok_or_else(illegal)?;
         }
         if !self.scratchpad_on(hart) {
             return Ok(Step::Done);
         }
         // Whatever may make this issue wait comes before the pairing is used up.
-        if let wait @ Step::Wait(_) = self.wait(hart, 7)? {
+        if let wait @ Step::Wait(_) = self.settled(hart, 7)? {
             return Ok(wait);
         }
         if product.ten_b() && self.finish_load(hart, 2)? != Step::Done {
@@ -144,37 +176,37 @@ impl Engine<'_> {
             hart.tensor_error |= error::PAIRING;
             return Ok(Step::Done);
         }
-        self.enqueue(hart, Op::Product(product))
+        self.enqueue(hart, Op::Product(product), &product.operation(element))
     }
 
     pub(super) fn multiply(&mut self, hart: &mut Hart, product: &Product) {
-        let Some(kind) = product.kind() else { return };
+        let Some(element) = product.element() else { return };
         let operands = product.operands(self.unit);
         let rows = Rows::select(product.rows(), product.mask, true);
         let masked = Rows::select(product.rows(), product.mask, false);
-        let per_word = match kind {
-            Kind::F32 => 1,
-            Kind::F16 => 2,
-            Kind::Int8 => 4,
+        let per_word = match element {
+            Element::F32 => 1,
+            Element::F16 => 2,
+            Element::Int8 => 4,
         };
         self.unit.macs += (product.rows() * operands.columns * operands.depth * per_word) as u64;
-        match kind {
-            Kind::F32 | Kind::F16 => {
+        match element {
+            Element::F32 | Element::F16 => {
                 if operands.first {
                     clear(&mut hart.f, &masked, operands.columns);
                 }
-                if kind == Kind::F32 {
+                if element == Element::F32 {
                     multiply_f32(&operands, &rows, product.rounding, hart, self.exact_flags);
                 } else {
                     multiply_f16(&operands, &rows, hart, self.exact_flags);
                 }
             }
-            Kind::Int8 => {
+            Element::Int8 => {
                 let signs = exact::Signs {
                     a_unsigned: bits(product.value, 21, 21) == 1,
                     b_unsigned: bits(product.value, 22, 22) == 1,
                 };
-                let to_registers = bits(product.value, 23, 23) == 1;
+                let to_registers = product.to_registers();
                 let target = to_registers.then_some(&mut hart.f);
                 multiply_int8(&operands, &rows, &masked, signs, &mut self.unit.ten_c, target);
             }

@@ -1,9 +1,11 @@
 //! tensor_load and tensor_load_l2 (ISA sheet 3.5, 3.6).
 
-use super::{address, bits, error, minion, refuse, shire, Engine, Line, Step};
+use super::operation::{self, Operation, Place, Rows, Transform};
+use super::{address, bits, error, minion, refuse, shire, Engine, Line, Outside, Step};
 use crate::hart::Hart;
 use crate::memory::{region, Refusal, SCRATCHPAD_BYTES};
-use crate::sync::WaitFor;
+use crate::platform::Level;
+use crate::sync::{Gathering, WaitFor};
 use crate::trap::{Cause, Trap};
 
 /// A decoded load, with what it sampled at issue.
@@ -21,7 +23,31 @@ pub(super) struct Load {
     ten_b: bool,
 }
 
-impl Engine<'_> {
+impl Load {
+    /// What it is to those who watch.
+    fn operation(&self, slot: usize, group: u32) -> Operation {
+        let enabled = (0..self.rows).filter(|i| self.mask >> i & 1 == 1);
+        let to = match self.ten_b {
+            true => Place::TenB,
+            false => Place::Lines(enabled.fold(0, |set, i| set | operation::lines(self.first + i, 1, 1))),
+        };
+        // How many source rows make the lines, and where in a row of bytes the pieces lie.
+        let (transform, rows, bytes) = match self.transform {
+            1 => (Transform::Interleave8, 4 * self.rows, 16),
+            2 => (Transform::Interleave16, 2 * self.rows, 32),
+            5 => (Transform::Transpose8, 64, 64),
+            6 => (Transform::Transpose16, 32, 64),
+            7 => (Transform::Transpose32, 16, 64),
+            _ => (Transform::Plain, self.rows, 64),
+        };
+        let addr = if bytes < 64 { self.addr + ((16 * self.offset) & !(bytes - 1)) } else { self.addr };
+        let mask = if transform == Transform::Plain { self.mask } else { u16::MAX };
+        let from = Rows { addr, stride: self.stride, rows: rows as u32, bytes: bytes as u32, mask };
+        Operation::Load { slot, to, from, transform, group }
+    }
+}
+
+impl<O: Outside> Engine<'_, O> {
     pub(super) fn issue_load(&mut self, hart: &mut Hart, value: u64) -> Result<Step, Trap> {
         if !self.scratchpad_on(hart) {
             return Ok(Step::Done);
@@ -49,23 +75,34 @@ impl Engine<'_> {
         if ten_b {
             self.unit.setup = Some(load.rows as u8);
         }
-        if bits(value, 62, 62) == 0 {
+        let gathering = (bits(value, 62, 62) == 1).then(|| {
+            let cooperation = &self.board.shires[shire(hart) as usize].cooperation;
+            cooperation.join(u32::from(minion(hart)) % 32, value, x31, hart.tensor_coop)
+        });
+        self.outside.issued(hart, &load.operation(slot, gathering.as_ref().map_or(0, Gathering::members)));
+        let delayed = self.outside.delays_load();
+        let Some(gathering) = gathering else {
+            if delayed {
+                self.unit.loads[slot] = Some((load, None));
+                return Ok(Step::Done);
+            }
             return self.load(hart, &load).map(|()| Step::Done);
-        }
-        let own = u32::from(minion(hart)) % 32;
-        let cooperation = &self.board.shires[shire(hart) as usize].cooperation;
-        let gathering = cooperation.join(own, value, x31, hart.tensor_coop);
+        };
         if gathering.complete() {
             let harts = (0..32).filter(|m| gathering.members() >> m & 1 == 1).fold(0, |all, m| all | 1u64 << (2 * m));
             self.board.wake.harts(shire(hart), harts);
         }
-        self.unit.loads[slot] = Some((load, gathering));
+        self.unit.loads[slot] = Some((load, Some(gathering)));
+        if delayed {
+            return Ok(Step::Done);
+        }
         self.finish_load(hart, slot).map(|_| Step::Done)
     }
 
-    /// Completes a cooperative load whose group is complete.
+    /// Completes a load that was put off, unless its group is not complete.
     pub(super) fn finish_load(&mut self, hart: &mut Hart, slot: usize) -> Result<Step, Trap> {
-        match self.unit.loads[slot].take_if(|(_, gathering)| gathering.complete()) {
+        let complete = |gathering: &Option<Gathering>| gathering.as_ref().is_none_or(Gathering::complete);
+        match self.unit.loads[slot].take_if(|(_, gathering)| complete(gathering)) {
             Some((load, _)) => self.load(hart, &load).map(|()| Step::Done),
             None if self.unit.loads[slot].is_some() => Ok(Step::Wait(WaitFor::CooperativeLoad)),
             None => Ok(Step::Done),
@@ -81,7 +118,7 @@ impl Engine<'_> {
             transform => {
                 for row in rows {
                     let line = match transform {
-                        0 => self.source::<64>(hart, load.addr, load.stride, row),
+                        0 => self.source::<64>(hart, Level::L2, load.addr, load.stride, row),
                         1 => self.interleave::<1, 4, 16>(hart, load, row),
                         _ => self.interleave::<2, 2, 32>(hart, load, row),
                     };
@@ -98,19 +135,20 @@ impl Engine<'_> {
 
     /// Source row `row` at `addr`, or why not and where.
     fn source<const N: usize>(
-        &self,
+        &mut self,
         hart: &Hart,
+        level: Level,
         addr: u64,
         stride: u64,
         row: usize,
     ) -> Result<[u8; N], (Refusal, u64)> {
         let addr = region::canonical(addr.wrapping_add(stride.wrapping_mul(row as u64)));
-        self.memory.read_block(shire(hart), addr).map_err(|refusal| (refusal, addr))
+        self.outside.read_block(hart, level, addr).map_err(|refusal| (refusal, addr))
     }
 
     /// One line of `ROWS` source rows of `N` bytes, their elements of `SIZE` bytes taken in turn.
     fn interleave<const SIZE: usize, const ROWS: usize, const N: usize>(
-        &self,
+        &mut self,
         hart: &Hart,
         load: &Load,
         line: usize,
@@ -119,7 +157,7 @@ impl Engine<'_> {
         let addr = load.addr + ((16 * load.offset) & !(N as u64 - 1));
         let mut bytes = [0; 64];
         for r in 0..ROWS {
-            let row = self.source::<N>(hart, addr, load.stride, ROWS * line + r)?;
+            let row = self.source::<N>(hart, Level::L2, addr, load.stride, ROWS * line + r)?;
             for (column, element) in row.chunks_exact(SIZE).enumerate() {
                 let at = (column * ROWS + r) * SIZE;
                 bytes[at..at + SIZE].copy_from_slice(element);
@@ -137,7 +175,7 @@ impl Engine<'_> {
     ) -> Result<(), Trap> {
         let mut source = [[0u8; 64]; ROWS];
         for (row, bytes) in source.iter_mut().enumerate() {
-            match self.source::<64>(hart, load.addr, load.stride, row) {
+            match self.source::<64>(hart, Level::L2, load.addr, load.stride, row) {
                 Ok(row) => *bytes = row,
                 Err((refusal, addr)) => return refuse(hart, refusal, addr),
             }
@@ -164,7 +202,7 @@ impl Engine<'_> {
     ) -> Result<(), Trap> {
         let mut source = [Line::default(); 16];
         for (row, line) in source.iter_mut().enumerate() {
-            match self.source::<64>(hart, load.addr, load.stride, row) {
+            match self.source::<64>(hart, Level::L2, load.addr, load.stride, row) {
                 Ok(bytes) => *line = Line::from_bytes(bytes),
                 Err((refusal, addr)) => return refuse(hart, refusal, addr),
             }
@@ -181,17 +219,19 @@ impl Engine<'_> {
         let mask = if value >> 63 == 1 { hart.tensor_mask } else { u16::MAX };
         let (addr, stride) = (address(value, 6), address(hart.x[31], 6));
         let own = u64::from(shire(hart)) * SCRATCHPAD_BYTES;
-        for row in (0..=bits(value, 3, 0)).filter(|i| mask >> i & 1 == 1) {
-            let bytes = match self.source::<64>(hart, addr, stride, row as usize) {
+        let from = Rows { addr, stride, rows: bits(value, 3, 0) as u32 + 1, bytes: 64, mask };
+        let event = 2 + (hart.x[31] & 1);
+        self.outside.issued(hart, &Operation::LoadL2 { event, offset: 64 * first, from });
+        for row in (0..from.rows as usize).filter(|i| mask >> i & 1 == 1) {
+            let bytes = match self.source::<64>(hart, Level::L3, addr, stride, row) {
                 Ok(bytes) => bytes,
                 Err((refusal, addr)) => return refuse(hart, refusal, addr).map(|()| Step::Done),
             };
-            let offset = 64 * (first + row);
+            let offset = 64 * (first + row as u64);
             if offset >= SCRATCHPAD_BYTES {
                 return Err(Trap { cause: Cause::BusError, tval: 0x8000_0000 | 0x7F << 23 | offset });
             }
-            let stored = self.memory.scratchpads.store(own + offset, bytes);
-            debug_assert!(stored.is_some(), "every shire's scratchpad is mapped");
+            self.outside.write_scratchpad(hart, own + offset, bytes);
         }
         Ok(Step::Done)
     }

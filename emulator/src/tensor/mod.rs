@@ -10,14 +10,19 @@ mod cache;
 mod exact;
 mod fma;
 mod load;
+pub mod operation;
+mod outside;
 mod quant;
 mod reduce;
 mod store;
 
+pub use outside::{CacheAction, Outside};
+
 use crate::hart::{Hart, Vector};
-use crate::memory::{Memory, Refusal};
+use crate::memory::Refusal;
 use crate::sync::{Board, Gathering, WaitFor};
 use crate::trap::{Cause, Trap};
+use operation::Operation;
 use std::collections::VecDeque;
 
 /// How an operation went.
@@ -75,8 +80,8 @@ pub struct Unit {
     ten_c: [Vector; 32],
     /// Rows of a B buffer load that no product has consumed.
     setup: Option<u8>,
-    /// Cooperative loads under way: ids 0 and 1, B buffer.
-    loads: [Option<(load::Load, Gathering)>; 3],
+    /// Loads put off: ids 0 and 1, B buffer.
+    loads: [Option<(load::Load, Option<Gathering>)>; 3],
     queue: VecDeque<Op>,
     macs: u64,
 }
@@ -145,18 +150,18 @@ impl Op {
 }
 
 /// A minion's tensor engine at work.
-pub struct Engine<'a> {
+pub struct Engine<'a, O> {
     /// Its state.
     pub unit: &'a mut Unit,
-    /// The memory that it reaches.
-    pub memory: &'a Memory,
+    /// What it reaches.
+    pub outside: O,
     /// Its partners.
     pub board: &'a Board,
     /// Whether floating-point flags are of interest; without, native arithmetic may leave them out.
     pub exact_flags: bool,
 }
 
-impl Engine<'_> {
+impl<O: Outside> Engine<'_, O> {
     /// A write to one of the engine's CSRs by either hart of the minion; only hart 0 may start operations on registers.
     pub fn write(&mut self, hart: &mut Hart, csr: u16, value: u64) -> Result<Step, Trap> {
         match csr {
@@ -174,23 +179,35 @@ impl Engine<'_> {
 
     /// tensor_wait.
     fn wait(&mut self, hart: &mut Hart, event: u64) -> Result<Step, Trap> {
-        match event {
-            0 | 1 if hart.id & 1 == 0 => self.finish_load(hart, event as usize),
-            7..=10 if hart.id & 1 == 0 => match self.drain(hart)? {
-                Step::Wait(what) if self.unit.queue.iter().any(|op| op.event() == event) => Ok(Step::Wait(what)),
-                _ => Ok(Step::Done),
-            },
+        let step = match event {
+            0 | 1 if hart.id & 1 == 0 => self.finish_load(hart, event as usize)?,
+            7..=10 if hart.id & 1 == 0 => self.settled(hart, event)?,
+            _ => Step::Done,
+        };
+        if step == Step::Done {
+            self.outside.issued(hart, &Operation::Wait { event });
+        }
+        Ok(step)
+    }
+
+    /// Whether nothing of `event` is in the queue.
+    fn settled(&mut self, hart: &mut Hart, event: u64) -> Result<Step, Trap> {
+        match self.drain(hart)? {
+            Step::Wait(what) if self.unit.queue.iter().any(|op| op.event() == event) => Ok(Step::Wait(what)),
             _ => Ok(Step::Done),
         }
     }
 
     /// Puts an operation into the queue, and runs it if nothing is before it. At most one of a kind may be pending.
-    fn enqueue(&mut self, hart: &mut Hart, mut op: Op) -> Result<Step, Trap> {
-        if let Step::Wait(what) = self.drain(hart)? {
+    fn enqueue(&mut self, hart: &mut Hart, mut op: Op, operation: &Operation) -> Result<Step, Trap> {
+        let ahead = self.drain(hart)?;
+        if let Step::Wait(what) = ahead {
             if self.unit.queue.iter().any(|other| other.event() == op.event()) {
                 return Ok(Step::Wait(what));
             }
-        } else if self.execute(hart, &mut op)? == Step::Done {
+        }
+        self.outside.issued(hart, operation);
+        if ahead == Step::Done && self.execute(hart, &mut op)? == Step::Done {
             return Ok(Step::Done);
         }
         self.unit.queue.push_back(op);

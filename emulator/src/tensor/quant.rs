@@ -1,6 +1,7 @@
 //! tensor_quant (ISA sheet 3.8): in-place transforms of the C registers.
 
-use super::{bits, illegal, Engine, Op, Step};
+use super::operation::{self, Operation};
+use super::{bits, illegal, Engine, Op, Outside, Step};
 use crate::fp::{self, Flags, Rounding};
 use crate::hart::Hart;
 use crate::trap::Trap;
@@ -13,6 +14,35 @@ pub(super) struct Quant {
 }
 
 impl Quant {
+    fn first(&self) -> usize {
+        bits(self.value, 61, 57) as usize
+    }
+
+    fn columns(&self) -> usize {
+        4 * (bits(self.value, 56, 55) as usize + 1)
+    }
+
+    fn rows(&self) -> usize {
+        bits(self.value, 54, 51) as usize + 1
+    }
+
+    /// The first scratchpad line that a transform takes.
+    fn line(&self) -> usize {
+        bits(self.value, 50, 45) as usize
+    }
+
+    /// What it is to those who watch.
+    fn operation(&self) -> Operation {
+        let vectors = self.transforms().filter(|&code| takes_vector(code)).count();
+        Operation::Quant {
+            transforms: self.transforms().count(),
+            vectors: operation::lines(self.line(), 1, vectors),
+            rows: self.rows(),
+            columns: self.columns(),
+            registers: operation::accumulators(self.first(), self.rows(), self.columns()),
+        }
+    }
+
     /// The transforms, in order.
     fn transforms(&self) -> impl Iterator<Item = u64> {
         let value = self.value;
@@ -25,7 +55,7 @@ fn takes_vector(code: u64) -> bool {
     (4..=7).contains(&code)
 }
 
-impl Engine<'_> {
+impl<O: Outside> Engine<'_, O> {
     pub(super) fn issue_quant(&mut self, hart: &mut Hart, value: u64) -> Result<Step, Trap> {
         let rounding = Rounding::from_bits(hart.fcsr >> 5 & 7).ok_or_else(illegal)?;
         let quant = Quant { value, rounding };
@@ -36,15 +66,11 @@ impl Engine<'_> {
         if quant.transforms().any(takes_vector) && !self.scratchpad_on(hart) {
             return Ok(Step::Done);
         }
-        self.enqueue(hart, Op::Quant(quant))
+        self.enqueue(hart, Op::Quant(quant), &quant.operation())
     }
 
     pub(super) fn quantise(&mut self, hart: &mut Hart, quant: &Quant) {
-        let value = quant.value;
-        let first = bits(value, 61, 57) as usize;
-        let columns = 4 * (bits(value, 56, 55) as usize + 1);
-        let rows = bits(value, 54, 51) as usize + 1;
-        let mut line = bits(value, 50, 45) as usize;
+        let (first, columns, rows, mut line) = (quant.first(), quant.columns(), quant.rows(), quant.line());
         let mut flags = Flags::default();
         // Whole registers, to the nearest and with nobody to read the flags: the host's arithmetic.
         #[cfg(target_arch = "x86_64")]

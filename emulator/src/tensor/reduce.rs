@@ -1,6 +1,7 @@
 //! tensor_reduce, send, receive, broadcast (ISA sheet 3.10).
 
-use super::{bits, error, illegal, minion, Engine, Op, Step};
+use super::operation::{self, Operation};
+use super::{bits, error, illegal, minion, Engine, Op, Outside, Step};
 use crate::fp::{self, Flags, Rounding};
 use crate::hart::Hart;
 use crate::sync::{Offer, WaitFor};
@@ -35,7 +36,7 @@ enum Function {
     Move,
 }
 
-impl Engine<'_> {
+impl<O: Outside> Engine<'_, O> {
     pub(super) fn issue_reduction(&mut self, hart: &mut Hart, value: u64) -> Result<Step, Trap> {
         let own = minion(hart);
         let distance = 1u16 << bits(value, 6, 3);
@@ -77,7 +78,8 @@ impl Engine<'_> {
             return Ok(Step::Done);
         }
         let first = bits(value, 61, 57) as usize;
-        self.enqueue(hart, Op::Reduction(Reduction { side, partner, first, count }))
+        let operation = Operation::Reduction { registers: operation::registers(first, 1, count), partner, sends };
+        self.enqueue(hart, Op::Reduction(Reduction { side, partner, first, count }), &operation)
     }
 
     /// Goes as far as the partner allows.

@@ -1,6 +1,7 @@
 //! tensor_store (ISA sheet 3.9).
 
-use super::{address, bits, error, refuse, shire, Engine, Op, Step};
+use super::operation::{self, Operation, Rows};
+use super::{address, bits, error, refuse, Engine, Op, Outside, Step};
 use crate::hart::{Hart, Vector};
 use crate::memory::{region, Refusal};
 use crate::trap::Trap;
@@ -17,7 +18,7 @@ pub(super) struct RegisterStore {
     pieces: usize,
 }
 
-impl Engine<'_> {
+impl<O: Outside> Engine<'_, O> {
     pub(super) fn issue_store(&mut self, hart: &mut Hart, value: u64) -> Result<Step, Trap> {
         let step = bits(value, 63, 62) as usize + 1;
         let rows = bits(value, 54, 51) + 1;
@@ -39,11 +40,19 @@ impl Engine<'_> {
             rows,
             pieces,
         };
-        self.enqueue(hart, Op::Store(store))
+        let to = Rows {
+            addr: store.addr,
+            stride: store.stride,
+            rows: rows as u32,
+            bytes: 16 * pieces as u32,
+            mask: u16::MAX,
+        };
+        let registers = rows as usize * pieces.div_ceil(2);
+        let operation = Operation::StoreRegisters { from: operation::registers(store.first, step, registers), to };
+        self.enqueue(hart, Op::Store(store), &operation)
     }
 
     pub(super) fn store_registers(&mut self, hart: &mut Hart, store: &RegisterStore) -> Result<(), Trap> {
-        let shire = shire(hart);
         let mut register = store.first;
         let mut next = || {
             let current = register;
@@ -54,14 +63,14 @@ impl Engine<'_> {
             let addr = row_address(store.addr, store.stride, row) & !(16 * store.pieces as u64 - 1);
             let first = bytes(&hart.f[next()]);
             let result = match store.pieces {
-                1 => self.memory.write_block::<16>(shire, addr, std::array::from_fn(|i| first[i])),
-                2 => self.memory.write_block(shire, addr, first),
+                1 => self.outside.write_block::<16>(hart, addr, std::array::from_fn(|i| first[i])),
+                2 => self.outside.write_block(hart, addr, first),
                 _ => {
                     let second = bytes(&hart.f[next()]);
                     let mut line = [0; 64];
                     line[..32].copy_from_slice(&first);
                     line[32..].copy_from_slice(&second);
-                    self.memory.write_block(shire, addr, line)
+                    self.outside.write_block(hart, addr, line)
                 }
             };
             if let Err(refusal) = result {
@@ -78,10 +87,13 @@ impl Engine<'_> {
         }
         let (addr, stride) = (address(value, 6), address(hart.x[31], 6));
         let first = bits(value, 61, 56) as usize;
+        let to = Rows { addr, stride, rows: rows as u32, bytes: 64, mask: u16::MAX };
+        let from = operation::lines(first, step, rows as usize);
+        self.outside.issued(hart, &Operation::StoreLines { from, to });
         for row in 0..rows {
             let addr = row_address(addr, stride, row);
             let line = self.unit.line(first + step * row as usize).to_bytes();
-            let result: Result<(), Refusal> = self.memory.write_block(shire(hart), addr, line);
+            let result: Result<(), Refusal> = self.outside.write_block(hart, addr, line);
             if let Err(refusal) = result {
                 return refuse(hart, refusal, addr);
             }
