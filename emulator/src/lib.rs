@@ -4,11 +4,14 @@
 //! Below it, the executor (`exec`) runs one hart's instructions against a [`platform::Platform`]; `machine`
 //! provides the platform of fast mode (flat memory, real host atomics) from `memory`, `tensor` and `sync`.
 
+pub mod capture;
 pub mod code;
 pub mod elf;
 pub mod exec;
 pub mod fp;
 pub mod hart;
+pub mod hex;
+pub mod labels;
 pub mod machine;
 pub mod memory;
 pub mod platform;

@@ -6,6 +6,7 @@ mod entry;
 mod fast;
 mod faults;
 mod launch;
+mod open;
 mod run;
 mod scheduler;
 mod serial;

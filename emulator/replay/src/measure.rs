@@ -1,0 +1,109 @@
+//! Running launches and timing them: the one place that knows how a machine is made to execute.
+
+use crate::calibrate::calibrate;
+use crate::options::Options;
+use anyhow::Result;
+use et_emulator::{Launch, LaunchError, Machine, Report};
+use serde_json::{json, Value};
+use std::time::{Duration, Instant};
+
+/// One run.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    pub report: Report,
+    pub time: Duration,
+}
+
+/// Runs `launch` once.
+pub fn once(machine: &Machine, launch: &Launch<'_>, options: &Options) -> Result<Run, LaunchError> {
+    let launch = Launch { deadline: options.deadline, ..*launch };
+    let start = Instant::now();
+    let report = machine.launch(&launch)?;
+    Ok(Run { report, time: start.elapsed() })
+}
+
+/// Several runs and what the host could do meanwhile.
+pub struct Measurement {
+    /// By time.
+    runs: Vec<Run>,
+    /// Steps of the calibration loop, in millions per second: the better of one before and one after the runs.
+    calibration: f64,
+    /// Host threads.
+    threads: usize,
+}
+
+/// Runs `launch` `options.repeat` times, each after `prepare`.
+pub fn measure(
+    machine: &Machine,
+    launch: &Launch<'_>,
+    options: &Options,
+    mut prepare: impl FnMut() -> Result<()>,
+) -> Result<Measurement> {
+    let before = calibrate();
+    let mut runs = Vec::new();
+    for _ in 0..options.repeat {
+        prepare()?;
+        runs.push(once(machine, launch, options)?);
+    }
+    runs.sort_by_key(|run| run.time);
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+        n => n,
+    };
+    Ok(Measurement { runs, calibration: before.max(calibrate()), threads })
+}
+
+impl Measurement {
+    fn median(&self) -> Run {
+        self.runs[self.runs.len() / 2]
+    }
+
+    /// Two lines.
+    pub fn print(&self) {
+        let Run { report, time } = self.median();
+        let seconds = |run: Option<&Run>| run.map_or(0.0, |run| run.time.as_secs_f64());
+        let mips = mips(report.instructions, time);
+        println!(
+            "  median of {}: {:.4} s ({:.4} to {:.4}), {mips:.1} M instructions/s, {:.1} per thread of {}{}",
+            self.runs.len(),
+            time.as_secs_f64(),
+            seconds(self.runs.first()),
+            seconds(self.runs.last()),
+            mips / self.threads as f64,
+            self.threads,
+            macs(&report, time),
+        );
+        println!("  native calibration loop: {:.1} M steps/s", self.calibration);
+    }
+
+    /// The same for programs.
+    pub fn json(&self) -> Value {
+        let Run { report, time } = self.median();
+        json!({
+            "runs": self.runs.len(),
+            "threads": self.threads,
+            "seconds": time.as_secs_f64(),
+            "mips": mips(report.instructions, time),
+            "mips_per_thread": mips(report.instructions, time) / self.threads as f64,
+            "gmac_per_s": rate(report.tensor_macs, time) / 1e9,
+            "calibration": self.calibration,
+        })
+    }
+}
+
+fn rate(count: u64, time: Duration) -> f64 {
+    count as f64 / time.as_secs_f64().max(1e-9)
+}
+
+/// Millions of instructions per second.
+pub fn mips(instructions: u64, time: Duration) -> f64 {
+    rate(instructions, time) / 1e6
+}
+
+/// What the tensor engines did, as the end of a line.
+pub fn macs(report: &Report, time: Duration) -> String {
+    match report.tensor_macs {
+        0 => String::new(),
+        count => format!(", {:.2} G tensor MAC/s", rate(count, time) / 1e9),
+    }
+}
