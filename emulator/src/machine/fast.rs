@@ -5,7 +5,7 @@ use crate::hart::Hart;
 use crate::memory::{region, Mapping, Memory, Region, OPEN_BASE};
 use crate::platform::{Atomic, Level, Outcome, Platform};
 use crate::sync::{Board, WaitFor};
-use crate::tensor::{Engine, Step, Unit};
+use crate::tensor::{Engine, Outside, Step, Unit};
 use crate::trap::{Cause, Trap};
 
 const LINE: u64 = 64;
@@ -13,21 +13,22 @@ const LINE: u64 = 64;
 /// Bit 3 of tensor_error: a credit counter has overflowed.
 const CREDIT_OVERFLOW: u16 = 1 << 3;
 
-/// What one minion's harts can reach.
-pub(super) struct Fast<'a> {
+/// What one minion's harts can reach. Its tensor engine may reach it through somebody who watches.
+pub(super) struct Fast<'a, O> {
     /// DRAM again, next to the code that uses it most.
     dram: &'a Mapping,
-    engine: Engine<'a, &'a Memory>,
+    memory: &'a Memory,
+    engine: Engine<'a, O>,
     /// What the last blocked instruction waits for.
     waiting: Option<WaitFor>,
     /// A trap of an operation that completed outside its instruction.
     late: Option<Trap>,
 }
 
-impl<'a> Fast<'a> {
-    pub fn new(memory: &'a Memory, board: &'a Board, unit: &'a mut Unit, exact_flags: bool) -> Self {
-        let engine = Engine { unit, outside: memory, board, exact_flags };
-        Fast { dram: &memory.dram, engine, waiting: None, late: None }
+impl<'a, O: Outside> Fast<'a, O> {
+    pub fn new(memory: &'a Memory, outside: O, board: &'a Board, unit: &'a mut Unit, exact_flags: bool) -> Self {
+        let engine = Engine { unit, outside, board, exact_flags };
+        Fast { dram: &memory.dram, memory, engine, waiting: None, late: None }
     }
 
     /// Accesses that are not plain DRAM: split at line boundaries, so that each part lies in one region.
@@ -35,13 +36,13 @@ impl<'a> Fast<'a> {
     fn load_slow<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64) -> Result<[u8; N], Trap> {
         let addr = region::canonical(addr);
         if let Some(offset) = self.scratchpad::<N>(hart, level, addr) {
-            if let Some(bytes) = self.engine.outside.scratchpads.load(offset) {
+            if let Some(bytes) = self.memory.scratchpads.load(offset) {
                 return Ok(bytes);
             }
         }
         let mut bytes = [0; N];
         for (at, len) in self.parts::<N>(hart, level, addr, Cause::LoadAccess)? {
-            let memory = self.engine.outside;
+            let memory = self.memory;
             match memory.classify(shire(hart), addr + at) {
                 Region::Register(register) if plain_double::<N>(level, addr) => {
                     let value = self.engine.board.load_register(register).ok_or(trap(Cause::LoadAccess, addr))?;
@@ -62,13 +63,13 @@ impl<'a> Fast<'a> {
     fn store_slow<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64, data: [u8; N]) -> Result<(), Trap> {
         let addr = region::canonical(addr);
         if let Some(offset) = self.scratchpad::<N>(hart, level, addr) {
-            if let Some(()) = self.engine.outside.scratchpads.store(offset, data) {
+            if let Some(()) = self.memory.scratchpads.store(offset, data) {
                 return Ok(());
             }
         }
         // No part may be written unless all can be.
         for (at, len) in self.parts::<N>(hart, level, addr, Cause::StoreAccess)? {
-            let memory = self.engine.outside;
+            let memory = self.memory;
             match memory.classify(shire(hart), addr + at) {
                 Region::Register(register) if plain_double::<N>(level, addr) => {
                     let value = u64::from_le_bytes(std::array::from_fn(|i| data[i % N]));
@@ -90,7 +91,7 @@ impl<'a> Fast<'a> {
     fn scratchpad<const N: usize>(&self, hart: &Hart, level: Level, addr: u64) -> Option<u64> {
         let size = N as u64;
         let whole = addr % LINE + size <= LINE && (level == Level::L1 || addr.is_multiple_of(size));
-        match self.engine.outside.classify(shire(hart), addr) {
+        match self.memory.classify(shire(hart), addr) {
             Region::Scratchpad(offset) if whole => Some(offset),
             _ => None,
         }
@@ -112,7 +113,7 @@ impl<'a> Fast<'a> {
         let first = (LINE - addr % LINE).min(size);
         if first < size {
             for at in [0, first] {
-                match self.engine.outside.classify(shire(hart), addr + at) {
+                match self.memory.classify(shire(hart), addr + at) {
                     Region::Dram(_) | Region::Scratchpad(_) => {}
                     Region::Missing => return Err(trap(Cause::BusError, addr + at)),
                     Region::Register(_) | Region::Closed => return Err(trap(cause, addr + at)),
@@ -133,7 +134,7 @@ impl<'a> Fast<'a> {
         operand: u64,
     ) -> Result<u64, Trap> {
         let addr = region::canonical(addr);
-        let memory = self.engine.outside;
+        let memory = self.memory;
         match memory.classify(shire(hart), addr) {
             Region::Missing => Err(trap(Cause::BusError, addr)),
             // The L2's atomics do not work on its scratchpad.
@@ -173,7 +174,7 @@ impl<'a> Fast<'a> {
     }
 }
 
-impl Platform for Fast<'_> {
+impl<O: Outside> Platform for Fast<'_, O> {
     #[inline(always)]
     fn load<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64) -> Result<[u8; N], Trap> {
         if level == Level::L1 || addr.is_multiple_of(N as u64) {
@@ -267,7 +268,7 @@ impl Platform for Fast<'_> {
     }
 }
 
-impl Station for Fast<'_> {
+impl<O: Outside> Station for Fast<'_, O> {
     fn refresh(&mut self, hart: &mut Hart) {
         let (minion, thread) = (usize::from(hart.id >> 1 & 31), usize::from(hart.id & 1));
         if self.engine.board.shires[shire(hart) as usize].minions[minion][thread].overflowed() {

@@ -7,6 +7,7 @@ mod fast;
 mod faults;
 mod launch;
 mod open;
+mod record;
 mod run;
 mod scheduler;
 mod serial;
@@ -16,13 +17,15 @@ mod workers;
 pub use config::{Config, ConfigError, Mode};
 pub use faults::{BadCall, Fault, Waiting};
 pub use launch::{Launch, LaunchError, LineTable, Report};
+pub use record::Recording;
 
 use crate::memory::{Memory, HOST_BASE, OPEN_BASE};
 use entry::Entry;
+use scheduler::Flat;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
-use workers::{Stale, Workers};
+use workers::{Stale, Worker, Workers};
 
 /// An emulated chip. Memory may be accessed and kernels launched from any thread; launches run one at a time.
 pub struct Machine {
@@ -83,26 +86,35 @@ impl Machine {
 
     /// Runs a kernel to its end, as the firmware does: arguments and environment are placed in its memory.
     pub fn launch(&self, launch: &Launch<'_>) -> Result<Report, LaunchError> {
-        self.enter(launch, |launch| Entry::place(&self.memory, launch))
+        self.enter(
+            launch,
+            |launch| Entry::place(&self.memory, launch),
+            |entry, workers| self.run(launch, entry, workers),
+        )
     }
 
     /// Runs a kernel whose argument and environment blocks are in memory already: all harts find their addresses in a0
     /// and a1. The launch's own arguments are not used.
     pub fn launch_at(&self, launch: &Launch<'_>, arguments: u64, environment: u64) -> Result<Report, LaunchError> {
-        self.enter(launch, |launch| Ok(Entry { pc: launch.entry, arguments, environment }))
+        let entry = |launch: &Launch<'_>| Ok(Entry { pc: launch.entry, arguments, environment });
+        self.enter(launch, entry, |entry, workers| self.run(launch, entry, workers))
     }
 
     fn enter(
         &self,
         launch: &Launch<'_>,
         entry: impl FnOnce(&Launch<'_>) -> Result<Entry, LaunchError>,
+        run: impl FnOnce(Entry, &mut [Worker]) -> Result<Report, LaunchError>,
     ) -> Result<Report, LaunchError> {
         self.check_shires(launch)?;
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = entry(launch)?;
-        let workers = workers.prepare(launch.exact_flags, &self.stale);
+        run(entry, workers.prepare(launch.exact_flags, &self.stale))
+    }
+
+    fn run(&self, launch: &Launch<'_>, entry: Entry, workers: &mut [Worker]) -> Result<Report, LaunchError> {
         match self.config.mode {
-            Mode::Fast => scheduler::run(&self.memory, launch, entry, workers),
+            Mode::Fast => scheduler::run(&self.memory, launch, entry, workers, &Flat),
         }
     }
 

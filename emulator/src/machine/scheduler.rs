@@ -7,11 +7,12 @@ use super::entry::Entry;
 use super::fast::Fast;
 use super::launch::{Launch, LaunchError, Report};
 use super::run::{self, Minion, Run, State, Tally};
-use super::turn::{turn, Next};
+use super::turn::{turn, Next, Station};
 use super::workers::Worker;
 use crate::code::Code;
 use crate::memory::Memory;
 use crate::sync::{Share, Verdict, Wake};
+use crate::tensor::Unit;
 use std::collections::VecDeque;
 
 /// Instructions that a hart runs before the next one of its thread. Short enough for spin locks between harts of one
@@ -20,6 +21,28 @@ const QUANTUM: u64 = 2000;
 
 /// Looks at the wake bits before a thread without work goes to sleep, which is slower to end than the usual wait.
 const SPINS: u32 = 200;
+
+/// What harts run on.
+pub(super) trait Platforms: Sync {
+    /// The platform of a turn.
+    type Station<'s>: Station
+    where
+        Self: 's;
+
+    /// The platform for a turn of a hart of the minion with this `unit`.
+    fn station<'s>(&'s self, run: &'s Run<'_>, unit: &'s mut Unit) -> Self::Station<'s>;
+}
+
+/// Flat memory, and nobody watches.
+pub(super) struct Flat;
+
+impl Platforms for Flat {
+    type Station<'s> = Fast<'s, &'s Memory>;
+
+    fn station<'s>(&'s self, run: &'s Run<'_>, unit: &'s mut Unit) -> Self::Station<'s> {
+        Fast::new(run.memory, run.memory, &run.board, unit, run.launch.exact_flags)
+    }
+}
 
 /// Which minions each thread runs: `(shire, minion)`, shire by shire.
 type Deal = Vec<Vec<(u32, u32)>>;
@@ -43,16 +66,18 @@ fn shares(minions: &[(u32, u32)]) -> Vec<Share> {
 }
 
 /// Runs all harts of `launch` to their end. There is one of `workers` per thread that may be used.
-pub(super) fn run(
+pub(super) fn run<P: Platforms>(
     memory: &Memory,
     launch: &Launch<'_>,
     entry: Entry,
     workers: &mut [Worker],
+    platforms: &P,
 ) -> Result<Report, LaunchError> {
     let deal = deal(launch.shire_mask, workers.len());
     let shares: Vec<_> = deal.iter().map(|minions| shares(minions)).collect();
     let run = Run::new(memory, launch, entry, &shares);
-    let work = |thread: usize, worker| Thread::new(&run, thread, &deal[thread], &shares[thread], worker).work();
+    let work =
+        |thread: usize, worker| Thread::new(&run, platforms, thread, &deal[thread], &shares[thread], worker).work();
     let (first, others) = workers.split_first_mut().expect("there is at least one thread");
     let tallies: Vec<Tally> = std::thread::scope(|scope| {
         let handles: Vec<_> =
@@ -79,8 +104,9 @@ impl Drop for StopOnPanic<'_> {
 }
 
 /// One host thread's part of a launch.
-struct Thread<'a> {
+struct Thread<'a, P> {
     run: &'a Run<'a>,
+    platforms: &'a P,
     number: usize,
     shares: &'a [Share],
     code: &'a mut Code,
@@ -93,8 +119,15 @@ struct Thread<'a> {
     live: usize,
 }
 
-impl<'a> Thread<'a> {
-    fn new(run: &'a Run<'a>, number: usize, deal: &[(u32, u32)], shares: &'a [Share], worker: &'a mut Worker) -> Self {
+impl<'a, P: Platforms> Thread<'a, P> {
+    fn new(
+        run: &'a Run<'a>,
+        platforms: &'a P,
+        number: usize,
+        deal: &[(u32, u32)],
+        shares: &'a [Share],
+        worker: &'a mut Worker,
+    ) -> Self {
         let mut places = vec![[usize::MAX; 32]; shares.len()];
         for (place, &(shire, minion)) in deal.iter().enumerate() {
             let share = shares.iter().position(|share| share.shire == shire);
@@ -103,7 +136,7 @@ impl<'a> Thread<'a> {
         let minions = Minion::gather(&mut worker.minions, &run.entry, deal);
         let live = 2 * minions.len();
         let ready = (0..live).collect();
-        Thread { run, number, shares, code: &mut worker.code, minions, places, ready, live }
+        Thread { run, platforms, number, shares, code: &mut worker.code, minions, places, ready, live }
     }
 
     fn work(mut self) -> Tally {
@@ -160,8 +193,7 @@ impl<'a> Thread<'a> {
         let run = self.run;
         let Minion { unit, harts } = &mut self.minions[place / 2];
         let (hart, state) = &mut harts[place % 2];
-        let mut platform = Fast::new(run.memory, &run.board, unit, run.launch.exact_flags);
-        match turn(run, hart, self.code, &mut platform, QUANTUM) {
+        match turn(run, hart, self.code, &mut self.platforms.station(run, unit), QUANTUM) {
             Next::Ready => self.ready.push_back(place),
             Next::Served => self.ready.push_front(place),
             Next::Blocked(what) => *state = State::Blocked(what),

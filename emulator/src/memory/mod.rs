@@ -6,7 +6,7 @@ mod atomic;
 mod raw;
 
 pub use raw::Mapping;
-pub use region::{Region, DRAM_BASE, HOST_BASE, OPEN_BASE, SCRATCHPAD_BYTES};
+pub use region::{Region, DRAM_BASE, HOST_BASE, OPEN_BASE, SCRATCHPAD_BASE, SCRATCHPAD_BYTES, SCRATCHPAD_STRIDE};
 
 use std::io;
 

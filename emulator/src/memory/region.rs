@@ -13,7 +13,12 @@ pub const OPEN_BASE: u64 = 0x80_04F8_0000;
 /// The L2 scratchpad of one shire at the reset split of its cache.
 pub const SCRATCHPAD_BYTES: u64 = 0x28_0000;
 
-const SCRATCHPAD_BASE: u64 = 0x8000_0000;
+/// Shire 0's scratchpad in the format that names shire and offset.
+pub const SCRATCHPAD_BASE: u64 = 0x8000_0000;
+
+/// From one shire's scratchpad to the next in that format.
+pub const SCRATCHPAD_STRIDE: u64 = 1 << 23;
+
 const REGISTER_BASE: u64 = 0x1_0000_0000;
 const REGISTER_END: u64 = 0x2_0000_0000;
 
