@@ -27,7 +27,7 @@ pub fn entries<'a>(state: &'a Value, group: &str) -> impl Iterator<Item = (&'a s
 
 /// A machine with little memory.
 pub fn machine(shires: u32, threads: usize) -> Machine {
-    Machine::new(Config { shires, dram_bytes: 8 << 30, threads }).expect("a machine")
+    Machine::new(Config { shires, dram_bytes: 8 << 30, threads, ..Config::default() }).expect("a machine")
 }
 
 /// Instruction words, one after the other.
