@@ -80,7 +80,8 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
         }
         let mut lanes = self.hart.f[s.rd as usize & 31].0;
         for e in (0..8).filter(|e| mask >> e & 1 != 0) {
-            lanes[e] = u32::from_le_bytes(self.load(level, addr.wrapping_add(4 * e as u64))?);
+            let word = self.load(level, addr.wrapping_add(4 * e as u64)).map_err(|trap| vector_trap(trap, addr))?;
+            lanes[e] = u32::from_le_bytes(word);
         }
         self.hart.f[s.rd as usize & 31].0 = lanes;
         Ok(())
@@ -99,7 +100,9 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
     #[inline(never)]
     fn lane_store(&mut self, lanes: &Lanes, level: Level, addr: u64, mask: u8) -> Done {
         for e in (0..8).filter(|e| mask >> e & 1 != 0) {
-            self.store(level, addr.wrapping_add(4 * e as u64), lanes[e].to_le_bytes())?;
+            let word = lanes[e].to_le_bytes();
+            let stored = self.platform.store(self.hart, level, addr.wrapping_add(4 * e as u64), word);
+            stored.map_err(|trap| vector_trap(trap, addr))?;
         }
         Ok(())
     }
@@ -113,11 +116,14 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
         self.write(s.rd, [word; 8])
     }
 
-    /// The `l` and `g` vector loads need 32-byte alignment whatever the mask.
+    /// The `l` and `g` vector loads need 32-byte alignment whichever lanes are active.
     pub(super) fn coherent_load(&mut self, s: &Slot, level: Level) -> Done {
-        let addr = self.x(s.rs1);
+        let (addr, mask) = (self.x(s.rs1), self.hart.m[0]);
+        if mask == 0 {
+            return Ok(());
+        }
         aligned(addr, 32, Cause::LoadAccess)?;
-        self.vector_load(s, level, addr, self.hart.m[0])
+        self.vector_load(s, level, addr, mask)
     }
 
     /// The `l` and `g` vector stores write all lanes, as the first silicon does (sheet 2.8).
@@ -157,6 +163,12 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
                 return Ok(());
             }
         }
+        if level == Level::L1 && self.hart.m[0] == 0xFF && self.hart.gsc_progress == 0 {
+            if let Some(lanes) = self.all_lanes::<N>(s) {
+                self.hart.f[s.rd as usize & 31].0 = lanes;
+                return Ok(());
+            }
+        }
         for e in self.pending() {
             // The offset register may be the destination: each lane's offset is read before its result is written.
             match self.load::<N>(level, self.lane_address(s, e)) {
@@ -166,6 +178,19 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
         }
         self.hart.gsc_progress = 0;
         Ok(())
+    }
+
+    /// All lanes of a gather, or `None` when one faults.
+    #[inline(always)]
+    fn all_lanes<const N: usize>(&mut self, s: &Slot) -> Option<Lanes> {
+        let offsets = self.hart.f[s.rs1 as usize & 31].0;
+        let base = self.x(s.rs2);
+        let mut lanes = [0; 8];
+        for e in 0..8 {
+            let addr = base.wrapping_add(offsets[e] as i32 as i64 as u64);
+            lanes[e] = extend(self.load::<N>(Level::L1, addr).ok()?);
+        }
+        Some(lanes)
     }
 
     /// Scatters elements of `N` bytes.
@@ -272,6 +297,16 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
         }
         self.hart.gsc_progress = 0;
         Ok(())
+    }
+}
+
+/// The fault of a lane of the vector at `addr`: inside one line the vector is one access, across lines each lane is.
+fn vector_trap(trap: Trap, addr: u64) -> Trap {
+    const LINE: u64 = 64;
+    if addr % LINE + 32 <= LINE {
+        Trap { tval: addr, ..trap }
+    } else {
+        trap
     }
 }
 

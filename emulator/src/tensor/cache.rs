@@ -29,7 +29,7 @@ impl<O: Outside> Engine<'_, O> {
         let (addr, stride) = (address(value, 6), address(hart.x[31], 6));
         let lines = Rows { addr, stride, rows: bits(value, 3, 0) as u32 + 1, bytes: 64, mask };
         let event = if action == CacheAction::Prefetch { 4 + (hart.x[31] & 1) } else { 6 };
-        self.outside.issued(hart, &Operation::Cache { event, action, level, lines });
+        self.announce(hart, || Operation::Cache { event, action, level, lines });
         for addr in lines.iter() {
             match self.outside.classify(shire(hart), addr) {
                 Region::Scratchpad(_) if !scratchpad => return Err(Trap { cause: Cause::BusError, tval: addr }),

@@ -17,7 +17,7 @@ pub(super) struct Signs {
 /// Calls `step(a, b, c, starts)` for each word pair of a row in order; words that are exactly 0 are skipped, except in
 /// the step that starts C.
 fn for_each_step(
-    operands: &Operands,
+    operands: &Operands<'_>,
     row: usize,
     c: &mut [Vector; 32],
     mut step: impl FnMut(u32, u32, &mut u32, bool),
@@ -37,14 +37,20 @@ fn for_each_step(
 }
 
 /// One row of an fp32 product.
-pub(super) fn f32_row(operands: &Operands, row: usize, c: &mut [Vector; 32], rounding: Rounding, flags: &mut Flags) {
+pub(super) fn f32_row(
+    operands: &Operands<'_>,
+    row: usize,
+    c: &mut [Vector; 32],
+    rounding: Rounding,
+    flags: &mut Flags,
+) {
     for_each_step(operands, row, c, |a, b, c, starts| {
         *c = if starts { fp::mul(a, b, rounding, flags) } else { fp::fma(a, b, *c, rounding, flags) };
     });
 }
 
 /// One row of an int8 product, for a range of steps; `operands.first` is the caller's business.
-pub(super) fn int8_row(operands: &Operands, steps: Range<usize>, row: usize, signs: Signs, c: &mut [Vector; 32]) {
+pub(super) fn int8_row(operands: &Operands<'_>, steps: Range<usize>, row: usize, signs: Signs, c: &mut [Vector; 32]) {
     let extend = |byte: u8, unsigned: bool| if unsigned { i32::from(byte) } else { i32::from(byte as i8) };
     for k in steps {
         let a = operands.a[row].0[k].to_le_bytes().map(|byte| extend(byte, signs.a_unsigned));
@@ -58,7 +64,7 @@ pub(super) fn int8_row(operands: &Operands, steps: Range<usize>, row: usize, sig
 }
 
 /// One row of an fp16 product.
-pub(super) fn f16_row(operands: &Operands, row: usize, c: &mut [Vector; 32], flags: &mut Flags) {
+pub(super) fn f16_row(operands: &Operands<'_>, row: usize, c: &mut [Vector; 32], flags: &mut Flags) {
     for_each_step(operands, row, c, |a, b, c, starts| {
         *c = f16_step(a, b, if starts { None } else { Some(*c) }, flags);
     });

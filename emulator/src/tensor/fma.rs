@@ -7,7 +7,7 @@
 #[cfg(target_arch = "x86_64")]
 use super::avx2;
 use super::operation::{self, Element, Operation, Place};
-use super::{bits, error, exact, illegal, Engine, Line, Op, Outside, Step, Unit};
+use super::{bits, error, exact, illegal, Engine, Line, Op, Outside, Scratchpad, Step, Unit};
 use crate::fp::{Flags, Rounding};
 use crate::hart::{Hart, Vector};
 use crate::sync::WaitFor;
@@ -22,13 +22,15 @@ pub(super) struct Product {
     rounding: Rounding,
 }
 
-/// Gathered operands.
+/// Where the operands are.
 #[derive(Clone, Debug)]
-pub(super) struct Operands {
+pub(super) struct Operands<'u> {
     /// A, row by row from word 0.
-    pub a: [Line; 16],
+    pub a: [&'u Line; 16],
     /// B, row by row.
-    pub b: [Line; 16],
+    pub b: [&'u Line; 16],
+    /// Rows of A in use.
+    pub rows: usize,
     /// Columns of B: 4, 8, 12 or 16.
     pub columns: usize,
     /// Words of A per row = rows of B.
@@ -37,7 +39,7 @@ pub(super) struct Operands {
     pub first: bool,
 }
 
-impl Operands {
+impl Operands<'_> {
     /// Vectors of eight columns in use.
     pub fn halves(&self) -> usize {
         self.columns.div_ceil(8)
@@ -127,30 +129,29 @@ impl Product {
         }
     }
 
-    fn operands(&self, unit: &Unit) -> Operands {
-        let value = self.value;
-        let (first_a, first_b) = (self.first_a(), self.first_b());
-        let skip = bits(value, 46, 43) as usize;
+    fn operands<'u>(&self, lines: &'u Scratchpad, ten_b: &'u [Line; 16], turned: &'u mut Turned) -> Operands<'u> {
+        let skip = bits(self.value, 46, 43) as usize;
         let depth = self.depth();
-        let mut operands = Operands {
-            a: [Line::default(); 16],
-            b: [Line::default(); 16],
-            columns: self.columns(),
-            depth,
-            first: self.first(),
-        };
-        for (row, line) in operands.a.iter_mut().enumerate().take(self.rows()) {
-            let source = &unit.line(first_a + row).0;
-            for (k, word) in line.0.iter_mut().enumerate().take(depth) {
-                *word = source[(skip + k) % 16];
+        let mut a = [&ten_b[0]; 16];
+        for (row, line) in a.iter_mut().enumerate().take(self.rows()) {
+            *line = lines.get(self.first_a() + row);
+        }
+        if skip != 0 {
+            let turned = turned.insert(a.map(|line| Line(std::array::from_fn(|k| line.0[(skip + k) % 16]))));
+            a = turned.each_ref();
+        }
+        let mut b = ten_b.each_ref();
+        if !self.ten_b() {
+            for (k, line) in b.iter_mut().enumerate().take(depth) {
+                *line = lines.get(self.first_b() + k);
             }
         }
-        for (k, line) in operands.b.iter_mut().enumerate().take(depth) {
-            *line = if self.ten_b() { unit.ten_b[k] } else { *unit.line(first_b + k) };
-        }
-        operands
+        Operands { a, b, rows: self.rows(), columns: self.columns(), depth, first: self.first() }
     }
 }
+
+/// Rows of A that do not start at word 0, turned so that they do.
+type Turned = Option<[Line; 16]>;
 
 impl<O: Outside> Engine<'_, O> {
     pub(super) fn issue_product(&mut self, hart: &mut Hart, value: u64) -> Result<Step, Trap> {
@@ -176,12 +177,14 @@ impl<O: Outside> Engine<'_, O> {
             hart.tensor_error |= error::PAIRING;
             return Ok(Step::Done);
         }
-        self.enqueue(hart, Op::Product(product), &product.operation(element))
+        self.enqueue(hart, Op::Product(product), || product.operation(element))
     }
 
     pub(super) fn multiply(&mut self, hart: &mut Hart, product: &Product) {
         let Some(element) = product.element() else { return };
-        let operands = product.operands(self.unit);
+        let Unit { lines, ten_b, ten_c, macs, .. } = &mut *self.unit;
+        let mut turned = None;
+        let operands = product.operands(lines, ten_b, &mut turned);
         let rows = Rows::select(product.rows(), product.mask, true);
         let masked = Rows::select(product.rows(), product.mask, false);
         let per_word = match element {
@@ -189,7 +192,7 @@ impl<O: Outside> Engine<'_, O> {
             Element::F16 => 2,
             Element::Int8 => 4,
         };
-        self.unit.macs += (product.rows() * operands.columns * operands.depth * per_word) as u64;
+        *macs += (product.rows() * operands.columns * operands.depth * per_word) as u64;
         match element {
             Element::F32 | Element::F16 => {
                 if operands.first {
@@ -208,7 +211,7 @@ impl<O: Outside> Engine<'_, O> {
                 };
                 let to_registers = product.to_registers();
                 let target = to_registers.then_some(&mut hart.f);
-                multiply_int8(&operands, &rows, &masked, signs, &mut self.unit.ten_c, target);
+                multiply_int8(&operands, &rows, &masked, signs, ten_c, target);
             }
         }
     }
@@ -223,7 +226,7 @@ fn clear(c: &mut [Vector; 32], rows: &Rows, columns: usize) {
     }
 }
 
-fn multiply_f32(operands: &Operands, rows: &Rows, rounding: Rounding, hart: &mut Hart, exact_flags: bool) {
+fn multiply_f32(operands: &Operands<'_>, rows: &Rows, rounding: Rounding, hart: &mut Hart, exact_flags: bool) {
     #[cfg(target_arch = "x86_64")]
     let native = (rounding == Rounding::Nearest).then(|| avx2::F32::prepare(operands)).flatten();
     #[cfg(target_arch = "x86_64")]
@@ -235,7 +238,7 @@ fn multiply_f32(operands: &Operands, rows: &Rows, rounding: Rounding, hart: &mut
     by_blocks(rows, hart, native, |row, c, flags| exact::f32_row(operands, row, c, rounding, flags));
 }
 
-fn multiply_f16(operands: &Operands, rows: &Rows, hart: &mut Hart, exact_flags: bool) {
+fn multiply_f16(operands: &Operands<'_>, rows: &Rows, hart: &mut Hart, exact_flags: bool) {
     #[cfg(target_arch = "x86_64")]
     let native = avx2::F16::prepare(operands);
     #[cfg(target_arch = "x86_64")]
@@ -277,53 +280,71 @@ fn by_blocks(
 
 /// Sums go to TenC; with a target, the last step's go there instead, and TenC keeps the sums before it.
 fn multiply_int8(
-    operands: &Operands,
+    operands: &Operands<'_>,
     rows: &Rows,
     masked: &Rows,
     signs: exact::Signs,
     ten_c: &mut [Vector; 32],
-    target: Option<&mut [Vector; 32]>,
+    mut target: Option<&mut [Vector; 32]>,
 ) {
-    let depth = operands.depth;
-    let Some(target) = target else {
-        if operands.first {
-            clear(ten_c, masked, operands.columns);
-            clear(ten_c, rows, operands.columns);
-        }
-        return add_int8(operands, 0..depth, rows, signs, ten_c);
-    };
+    #[cfg(target_arch = "x86_64")]
+    let native = avx2::multiply_int8(operands, &rows.list[..rows.len], signs, ten_c, target.as_deref_mut());
+    #[cfg(not(target_arch = "x86_64"))]
+    let native = false;
+    if !native {
+        exact_int8(operands, rows, signs, ten_c, target.as_deref_mut());
+    }
+    // Rows that are masked go through the same steps without products.
+    let written = operands.depth > 1 || target.is_none();
+    if masked.len == 0 {
+        return;
+    }
     let mut sums = *ten_c;
     if operands.first {
         clear(&mut sums, masked, operands.columns);
-        clear(&mut sums, rows, operands.columns);
-    }
-    add_int8(operands, 0..depth - 1, rows, signs, &mut sums);
-    // With a depth of 1 the only step goes to the target, and TenC is not written at all.
-    if depth > 1 {
-        *ten_c = sums;
-    }
-    add_int8(operands, depth - 1..depth, rows, signs, &mut sums);
-    for row in rows.iter().chain(masked.iter()) {
-        for column in 0..operands.columns {
-            let (register, lane) = (2 * row + column / 8, column % 8);
-            target[register].0[lane] = sums[register].0[lane];
+        if written {
+            clear(ten_c, masked, operands.columns);
         }
+    }
+    if let Some(target) = target {
+        copy(target, &sums, masked, operands.columns);
     }
 }
 
-fn add_int8(
-    operands: &Operands,
-    steps: std::ops::Range<usize>,
+fn exact_int8(
+    operands: &Operands<'_>,
     rows: &Rows,
     signs: exact::Signs,
-    c: &mut [Vector; 32],
+    ten_c: &mut [Vector; 32],
+    target: Option<&mut [Vector; 32]>,
 ) {
-    #[cfg(target_arch = "x86_64")]
-    if avx2::add_int8(operands, steps.clone(), &rows.list[..rows.len], signs, c) {
-        return;
+    let last = operands.depth - usize::from(target.is_some());
+    let mut sums = *ten_c;
+    if operands.first {
+        clear(&mut sums, rows, operands.columns);
     }
     for row in rows.iter() {
-        exact::int8_row(operands, steps.clone(), row, signs, c);
+        exact::int8_row(operands, 0..last, row, signs, &mut sums);
+    }
+    // With a depth of 1 the only step goes to the target, and TenC is not written at all.
+    if last > 0 {
+        *ten_c = sums;
+    }
+    if let Some(target) = target {
+        for row in rows.iter() {
+            exact::int8_row(operands, last..operands.depth, row, signs, &mut sums);
+        }
+        copy(target, &sums, rows, operands.columns);
+    }
+}
+
+/// Copies rows of C.
+fn copy(to: &mut [Vector; 32], from: &[Vector; 32], rows: &Rows, columns: usize) {
+    for row in rows.iter() {
+        for column in 0..columns {
+            let (register, lane) = (2 * row + column / 8, column % 8);
+            to[register].0[lane] = from[register].0[lane];
+        }
     }
 }
 
@@ -375,18 +396,42 @@ mod tests {
             }
         }
 
-        fn operands(&mut self, mut word: impl FnMut(&mut Self) -> u32) -> (Operands, [Vector; 32], Rows) {
+        fn case(&mut self, mut word: impl FnMut(&mut Self) -> u32) -> Case {
             let mut lines = || std::array::from_fn(|_| Line(std::array::from_fn(|_| word(self))));
             let (a, b) = (lines(), lines());
-            let operands = Operands {
+            let count = 1 + self.below(16) as usize;
+            Case {
                 a,
                 b,
+                count,
                 columns: 4 * (1 + self.below(4) as usize),
                 depth: 1 + self.below(16) as usize,
                 first: self.below(2) == 0,
-            };
-            let c = std::array::from_fn(|_| Vector(std::array::from_fn(|_| 0)));
-            (operands, c, Rows::select(1 + self.below(16) as usize, self.next() as u16 | 1, true))
+                c: [Vector::default(); 32],
+                rows: Rows::select(count, self.next() as u16 | 1, true),
+            }
+        }
+    }
+
+    struct Case {
+        a: [Line; 16],
+        b: [Line; 16],
+        count: usize,
+        columns: usize,
+        depth: usize,
+        first: bool,
+        c: [Vector; 32],
+        rows: Rows,
+    }
+
+    impl Case {
+        fn operands(&self) -> Operands<'_> {
+            let &Case { ref a, ref b, count, columns, depth, first, .. } = self;
+            Operands { a: a.each_ref(), b: b.each_ref(), rows: count, columns, depth, first }
+        }
+
+        fn fill(&mut self, mut word: impl FnMut() -> u32) {
+            self.c.iter_mut().flat_map(|c| &mut c.0).for_each(|c| *c = word());
         }
     }
 
@@ -420,11 +465,12 @@ mod tests {
         for rare in [4, 30, 1000, u32::MAX] {
             let (mut taken, mut declined) = (0, 0);
             for _ in 0..300 {
-                let (operands, mut c, rows) = random.operands(|random| random.f32(rare));
-                c.iter_mut().flat_map(|c| &mut c.0).for_each(|c| *c = random.f32(rare.saturating_mul(4)));
+                let mut case = random.case(|random| random.f32(rare));
+                case.fill(|| random.f32(rare.saturating_mul(4)));
+                let operands = case.operands();
                 let native = avx2::F32::prepare(&operands);
                 let native = native.as_ref().map(|native| |rows: &[u8], c: &mut _| native.rows(rows, c));
-                let (yes, no) = compare(&rows, &c, native, |row, c| {
+                let (yes, no) = compare(&case.rows, &case.c, native, |row, c| {
                     exact::f32_row(&operands, row, c, Rounding::Nearest, &mut Flags::default());
                 });
                 (taken, declined) = (taken + yes, declined + no);
@@ -439,10 +485,11 @@ mod tests {
     fn native_fp32_raises_no_flag_that_it_does_not_announce() {
         let mut random = Random(2);
         for _ in 0..300 {
-            let (operands, mut c, rows) = random.operands(|random| random.f32(200));
-            c.iter_mut().flat_map(|c| &mut c.0).for_each(|c| *c = random.f32(1000));
+            let mut case = random.case(|random| random.f32(200));
+            case.fill(|| random.f32(1000));
+            let (operands, mut c) = (case.operands(), case.c);
             let Some(native) = avx2::F32::prepare(&operands) else { continue };
-            for row in rows.iter() {
+            for row in case.rows.iter() {
                 if native.rows(&[row as u8], &mut c.clone()) {
                     let mut flags = Flags::default();
                     exact::f32_row(&operands, row, &mut c, Rounding::Nearest, &mut flags);
@@ -458,15 +505,14 @@ mod tests {
         for rare in [4, 30, 1000, u32::MAX] {
             let (mut taken, mut declined) = (0, 0);
             for _ in 0..300 {
-                let (operands, mut c, rows) = random.operands(|random| random.f16(rare) | random.f16(rare) << 16);
+                let mut case = random.case(|random| random.f16(rare) | random.f16(rare) << 16);
                 let wide = random.below(2) == 0;
-                c.iter_mut().flat_map(|c| &mut c.0).for_each(|c| {
-                    *c = if wide { random.f32(rare.saturating_mul(4)) } else { 0x3F80_0000 ^ random.next() >> 5 };
-                });
+                case.fill(|| if wide { random.f32(rare.saturating_mul(4)) } else { 0x3F80_0000 ^ random.next() >> 5 });
+                let operands = case.operands();
                 let native = avx2::F16::prepare(&operands);
                 let may_raise = native.as_ref().map_or(0, |native| native.may_raise());
                 let native = native.as_ref().map(|native| |rows: &[u8], c: &mut _| native.rows(rows, c));
-                let (yes, no) = compare(&rows, &c, native, |row, c| {
+                let (yes, no) = compare(&case.rows, &case.c, native, |row, c| {
                     let mut flags = Flags::default();
                     exact::f16_row(&operands, row, c, &mut flags);
                     assert_eq!(flags.0 & !may_raise, 0);
@@ -483,17 +529,21 @@ mod tests {
     fn native_int8_is_exact() {
         let mut random = Random(4);
         for round in 0..400 {
-            let (operands, mut c, rows) = random.operands(Random::next);
-            c.iter_mut().flat_map(|c| &mut c.0).for_each(|c| *c = random.next());
+            let mut case = random.case(Random::next);
+            case.fill(|| random.next());
+            let (operands, rows) = (case.operands(), &case.rows);
             let signs = exact::Signs { a_unsigned: round & 1 == 1, b_unsigned: round & 2 == 2 };
-            let steps = random.below(operands.depth as u32) as usize..operands.depth;
-            let (mut got, mut want) = (c, c);
-            if !avx2::add_int8(&operands, steps.clone(), &rows.list[..rows.len], signs, &mut got) {
+            let (mut got, mut want) = ((case.c, case.c), (case.c, case.c));
+            let to_target = round & 4 == 4;
+            let native = {
+                let (ten_c, target) = (&mut got.0, to_target.then_some(&mut got.1));
+                avx2::multiply_int8(&operands, &rows.list[..rows.len], signs, ten_c, target)
+            };
+            if !native {
                 return;
             }
-            for row in rows.iter() {
-                exact::int8_row(&operands, steps.clone(), row, signs, &mut want);
-            }
+            let (ten_c, target) = (&mut want.0, to_target.then_some(&mut want.1));
+            exact_int8(&operands, rows, signs, ten_c, target);
             assert!(got == want);
         }
     }

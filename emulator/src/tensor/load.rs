@@ -79,7 +79,7 @@ impl<O: Outside> Engine<'_, O> {
             let cooperation = &self.board.shires[shire(hart) as usize].cooperation;
             cooperation.join(u32::from(minion(hart)) % 32, value, x31, hart.tensor_coop)
         });
-        self.outside.issued(hart, &load.operation(slot, gathering.as_ref().map_or(0, Gathering::members)));
+        self.announce(hart, || load.operation(slot, gathering.as_ref().map_or(0, Gathering::members)));
         let delayed = self.outside.delays_load();
         let Some(gathering) = gathering else {
             if delayed {
@@ -207,8 +207,14 @@ impl<O: Outside> Engine<'_, O> {
                 Err((refusal, addr)) => return refuse(hart, refusal, addr),
             }
         }
+        #[cfg(target_arch = "x86_64")]
+        let native = super::avx2::transpose(&source);
+        #[cfg(not(target_arch = "x86_64"))]
+        let native = None;
+        let columns =
+            native.unwrap_or_else(|| std::array::from_fn(|i| Line(std::array::from_fn(|row: usize| source[row].0[i]))));
         for i in lines {
-            self.unit.line_mut(load.first + i).0 = std::array::from_fn(|row| source[row].0[i]);
+            *self.unit.line_mut(load.first + i) = columns[i];
         }
         Ok(())
     }
@@ -221,7 +227,7 @@ impl<O: Outside> Engine<'_, O> {
         let own = u64::from(shire(hart)) * SCRATCHPAD_BYTES;
         let from = Rows { addr, stride, rows: bits(value, 3, 0) as u32 + 1, bytes: 64, mask };
         let event = 2 + (hart.x[31] & 1);
-        self.outside.issued(hart, &Operation::LoadL2 { event, offset: 64 * first, from });
+        self.announce(hart, || Operation::LoadL2 { event, offset: 64 * first, from });
         for row in (0..from.rows as usize).filter(|i| mask >> i & 1 == 1) {
             let bytes = match self.source::<64>(hart, Level::L3, addr, stride, row) {
                 Ok(bytes) => bytes,

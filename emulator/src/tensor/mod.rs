@@ -89,6 +89,13 @@ pub struct Unit {
 #[derive(Debug)]
 struct Scratchpad([Line; LINES]);
 
+impl Scratchpad {
+    /// A line, by number modulo 48.
+    fn get(&self, n: usize) -> &Line {
+        &self.0[n % LINES]
+    }
+}
+
 impl Default for Scratchpad {
     fn default() -> Self {
         Scratchpad([Line::default(); LINES])
@@ -119,7 +126,7 @@ impl Unit {
 
     /// A line of the scratchpad, by number modulo 48.
     pub fn line(&self, n: usize) -> &Line {
-        &self.lines.0[n % LINES]
+        self.lines.get(n)
     }
 
     /// A line of the scratchpad, by number modulo 48.
@@ -185,7 +192,7 @@ impl<O: Outside> Engine<'_, O> {
             _ => Step::Done,
         };
         if step == Step::Done {
-            self.outside.issued(hart, &Operation::Wait { event });
+            self.announce(hart, || Operation::Wait { event });
         }
         Ok(step)
     }
@@ -199,14 +206,14 @@ impl<O: Outside> Engine<'_, O> {
     }
 
     /// Puts an operation into the queue, and runs it if nothing is before it. At most one of a kind may be pending.
-    fn enqueue(&mut self, hart: &mut Hart, mut op: Op, operation: &Operation) -> Result<Step, Trap> {
+    fn enqueue(&mut self, hart: &mut Hart, mut op: Op, operation: impl FnOnce() -> Operation) -> Result<Step, Trap> {
         let ahead = self.drain(hart)?;
         if let Step::Wait(what) = ahead {
             if self.unit.queue.iter().any(|other| other.event() == op.event()) {
                 return Ok(Step::Wait(what));
             }
         }
-        self.outside.issued(hart, operation);
+        self.announce(hart, operation);
         if ahead == Step::Done && self.execute(hart, &mut op)? == Step::Done {
             return Ok(Step::Done);
         }
@@ -235,6 +242,14 @@ impl<O: Outside> Engine<'_, O> {
             Op::Reduction(reduction) => return Ok(self.reduce(hart, reduction)),
         }
         Ok(Step::Done)
+    }
+
+    /// Tells whoever watches, if anybody does.
+    #[inline(always)]
+    fn announce(&mut self, hart: &mut Hart, operation: impl FnOnce() -> Operation) {
+        if O::WATCHES {
+            self.outside.issued(hart, &operation());
+        }
     }
 
     /// False, with the error noted, when the scratchpad is switched off.

@@ -23,6 +23,9 @@ pub enum CacheAction {
 /// Memory as a tensor engine sees it, below L1, and whoever watches the engine. Each mode of the machine has one.
 /// Addresses are canonical.
 pub trait Outside {
+    /// Whether [`issued`](Outside::issued) wants to be called.
+    const WATCHES: bool = true;
+
     /// What lies at `addr`, seen from a hart of `shire`.
     fn classify(&self, shire: u32, addr: u64) -> Region;
 
@@ -51,6 +54,8 @@ pub trait Outside {
 
 /// Flat memory: there are no caches, and every effect is immediate.
 impl Outside for &Memory {
+    const WATCHES: bool = false;
+
     fn classify(&self, shire: u32, addr: u64) -> Region {
         Memory::classify(self, shire, addr)
     }

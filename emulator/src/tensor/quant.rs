@@ -66,7 +66,7 @@ impl<O: Outside> Engine<'_, O> {
         if quant.transforms().any(takes_vector) && !self.scratchpad_on(hart) {
             return Ok(Step::Done);
         }
-        self.enqueue(hart, Op::Quant(quant), &quant.operation())
+        self.enqueue(hart, Op::Quant(quant), || quant.operation())
     }
 
     pub(super) fn quantise(&mut self, hart: &mut Hart, quant: &Quant) {

@@ -78,8 +78,11 @@ impl<O: Outside> Engine<'_, O> {
             return Ok(Step::Done);
         }
         let first = bits(value, 61, 57) as usize;
-        let operation = Operation::Reduction { registers: operation::registers(first, 1, count), partner, sends };
-        self.enqueue(hart, Op::Reduction(Reduction { side, partner, first, count }), &operation)
+        self.enqueue(hart, Op::Reduction(Reduction { side, partner, first, count }), || Operation::Reduction {
+            registers: operation::registers(first, 1, count),
+            partner,
+            sends,
+        })
     }
 
     /// Goes as far as the partner allows.

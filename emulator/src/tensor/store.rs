@@ -18,6 +18,18 @@ pub(super) struct RegisterStore {
     pieces: usize,
 }
 
+impl RegisterStore {
+    /// What it is to those who watch.
+    fn operation(&self) -> Operation {
+        let registers = self.rows as usize * self.pieces.div_ceil(2);
+        let bytes = 16 * self.pieces as u32;
+        Operation::StoreRegisters {
+            from: operation::registers(self.first, self.step, registers),
+            to: Rows { addr: self.addr, stride: self.stride, rows: self.rows as u32, bytes, mask: u16::MAX },
+        }
+    }
+}
+
 impl<O: Outside> Engine<'_, O> {
     pub(super) fn issue_store(&mut self, hart: &mut Hart, value: u64) -> Result<Step, Trap> {
         let step = bits(value, 63, 62) as usize + 1;
@@ -40,16 +52,7 @@ impl<O: Outside> Engine<'_, O> {
             rows,
             pieces,
         };
-        let to = Rows {
-            addr: store.addr,
-            stride: store.stride,
-            rows: rows as u32,
-            bytes: 16 * pieces as u32,
-            mask: u16::MAX,
-        };
-        let registers = rows as usize * pieces.div_ceil(2);
-        let operation = Operation::StoreRegisters { from: operation::registers(store.first, step, registers), to };
-        self.enqueue(hart, Op::Store(store), &operation)
+        self.enqueue(hart, Op::Store(store), || store.operation())
     }
 
     pub(super) fn store_registers(&mut self, hart: &mut Hart, store: &RegisterStore) -> Result<(), Trap> {
@@ -89,7 +92,7 @@ impl<O: Outside> Engine<'_, O> {
         let first = bits(value, 61, 56) as usize;
         let to = Rows { addr, stride, rows: rows as u32, bytes: 64, mask: u16::MAX };
         let from = operation::lines(first, step, rows as usize);
-        self.outside.issued(hart, &Operation::StoreLines { from, to });
+        self.announce(hart, || Operation::StoreLines { from, to });
         for row in 0..rows {
             let addr = row_address(addr, stride, row);
             let line = self.unit.line(first + step * row as usize).to_bytes();

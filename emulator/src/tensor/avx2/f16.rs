@@ -18,7 +18,7 @@ struct Halves {
 
 /// Operands made ready.
 pub(in super::super) struct F16<'a> {
-    operands: &'a Operands,
+    operands: &'a Operands<'a>,
     a: [[Halves; 2]; 16],
     b: [[Halves; 2]; 16],
     /// All ones for the words of B that are exactly 0: their steps are skipped.
@@ -37,7 +37,7 @@ struct Terms {
 
 impl<'a> F16<'a> {
     /// `None` when this host or these operands are not for this path.
-    pub fn prepare(operands: &'a Operands) -> Option<Self> {
+    pub fn prepare(operands: &'a Operands<'a>) -> Option<Self> {
         // SAFETY: AVX2 is there.
         available().then(|| unsafe { Self::prepare_avx2(operands) }).flatten()
     }
@@ -57,7 +57,7 @@ impl<'a> F16<'a> {
     }
 
     #[target_feature(enable = "avx2")]
-    fn prepare_avx2(operands: &'a Operands) -> Option<Self> {
+    fn prepare_avx2(operands: &'a Operands<'a>) -> Option<Self> {
         let mut own = F16 {
             operands,
             a: [[Halves::default(); 2]; 16],
@@ -72,7 +72,7 @@ impl<'a> F16<'a> {
             let mut special = zero;
             for part in 0..operands.depth.div_ceil(8) {
                 let live = first_lanes(operands.depth - 8 * part);
-                let words = _mm256_and_si256(load(half(&operands.a[row], part)), live);
+                let words = _mm256_and_si256(load(half(operands.a[row], part)), live);
                 split(words, &mut own.a[row], part, 0, &mut special, &mut denormal);
             }
             own.special |= u16::from(any(special)) << row;
@@ -80,7 +80,7 @@ impl<'a> F16<'a> {
         for k in 0..operands.depth {
             for part in 0..operands.halves() {
                 let live = first_lanes(operands.columns - 8 * part);
-                let words = _mm256_and_si256(load(half(&operands.b[k], part)), live);
+                let words = _mm256_and_si256(load(half(operands.b[k], part)), live);
                 store(half_mut(&mut own.b_skipped[k], part), _mm256_cmpeq_epi32(words, zero));
                 split(words, &mut own.b[k], part, 97, &mut special_b, &mut denormal);
             }

@@ -6,39 +6,36 @@ use super::{any, available, first_lanes, half, half_mut, load, store};
 use crate::fp::{Flags, INFINITY, SIGN, SMALLEST_NORMAL};
 use crate::hart::Vector;
 use std::arch::x86_64::*;
+use std::cell::OnceCell;
 
 const ONE: u32 = 0x3F80_0000;
 
-/// Operands made ready for native arithmetic.
+/// Operands looked at.
 pub(in super::super) struct F32<'a> {
-    operands: &'a Operands,
-    /// A and B with denormals flushed, and 1 where nothing is used.
-    a: [Line; 16],
-    b: [Line; 16],
-    /// All ones for the words of A and B that are exactly 0: their steps are skipped.
-    a_skipped: [Line; 16],
-    b_skipped: [Line; 16],
+    operands: &'a Operands<'a>,
     /// Rows of A with an infinity or NaN.
     special: u16,
     denormals: bool,
-    /// Some step is skipped.
+    /// Some word is 0: exactly 0 skips its steps.
     zeros: bool,
-    /// Some product of two nonzero words may come near the smallest numbers.
-    faint: bool,
+    /// The least exponent that a product of two nonzero words may have.
+    least: i32,
+    /// For operands that `plain` is not enough for.
+    flushed: OnceCell<Box<Flushed>>,
 }
 
-/// What a scan of operands found, lane by lane.
-struct Scan {
-    special: __m256i,
-    denormal: __m256i,
-    zero_word: __m256i,
-    /// Smallest magnitude that is not zero.
-    least: __m256i,
+/// Operands with denormals flushed, and 1 where nothing is used.
+struct Flushed {
+    a: [Line; 16],
+    b: [Line; 16],
+    /// All ones for the words that are exactly 0.
+    a_skipped: [Line; 16],
+    b_skipped: [Line; 16],
 }
 
 impl<'a> F32<'a> {
     /// `None` when this host or these operands are not for native arithmetic.
-    pub fn prepare(operands: &'a Operands) -> Option<Self> {
+    pub fn prepare(operands: &'a Operands<'a>) -> Option<Self> {
         // SAFETY: AVX2 is there.
         available().then(|| unsafe { Self::prepare_avx2(operands) }).flatten()
     }
@@ -66,67 +63,134 @@ impl<'a> F32<'a> {
     }
 
     #[target_feature(enable = "avx2")]
-    fn prepare_avx2(operands: &'a Operands) -> Option<Self> {
-        let mut own = F32 {
-            operands,
-            a: [Line([ONE; 16]); 16],
-            b: [Line([ONE; 16]); 16],
-            a_skipped: [Line::default(); 16],
-            b_skipped: [Line::default(); 16],
-            special: 0,
-            denormals: false,
-            zeros: false,
-            faint: false,
-        };
-        let zero = _mm256_setzero_si256();
-        let fresh =
-            || Scan { special: zero, denormal: zero, zero_word: zero, least: _mm256_set1_epi32(INFINITY as i32) };
-        let mut all_a = fresh();
-        for row in 0..16 {
-            let mut scan = fresh();
-            for part in 0..2 {
-                let live = first_lanes(operands.depth.saturating_sub(8 * part));
-                let (flushed, skipped) = scan.take(load(half(&operands.a[row], part)), live);
-                store(half_mut(&mut own.a[row], part), flushed);
-                store(half_mut(&mut own.a_skipped[row], part), skipped);
+    fn prepare_avx2(operands: &'a Operands<'a>) -> Option<Self> {
+        let (mut special, mut all_a, mut all_b) = (0, Scan::new(), Scan::new());
+        for row in 0..operands.rows {
+            let mut scan = Scan::new();
+            for part in 0..operands.depth.div_ceil(8) {
+                scan.take(load(half(operands.a[row], part)), first_lanes(operands.depth - 8 * part));
             }
-            own.special |= u16::from(any(scan.special)) << row;
+            special |= u16::from(scan.special()) << row;
             all_a.merge(&scan);
         }
-        let mut all_b = fresh();
-        for k in 0..operands.depth {
+        for line in &operands.b[..operands.depth] {
             for part in 0..operands.halves() {
-                let live = first_lanes(operands.columns - 8 * part);
-                let (flushed, skipped) = all_b.take(load(half(&operands.b[k], part)), live);
-                store(half_mut(&mut own.b[k], part), flushed);
-                store(half_mut(&mut own.b_skipped[k], part), skipped);
+                all_b.take(load(half(line, part)), first_lanes(operands.columns - 8 * part));
             }
         }
-        if any(all_b.special) {
+        if all_b.special() {
             return None;
         }
-        own.denormals = any(_mm256_or_si256(all_a.denormal, all_b.denormal));
-        let exponents = (least(all_a.least) >> 23) + (least(all_b.least) >> 23);
-        // Products of at least 2^-100 leave any nonzero sum with an accumulator within the range of native denormals.
-        own.faint = exponents < 2 * 127 - 100;
-        own.zeros = any(_mm256_or_si256(all_a.zero_word, all_b.zero_word));
-        Some(own)
+        let (least_a, least_b) = (all_a.least(), all_b.least());
+        let exponent = |size: u32| (size >> 23).max(1) as i32 - 127;
+        Some(F32 {
+            operands,
+            special,
+            denormals: least_a.min(least_b) < SMALLEST_NORMAL,
+            zeros: any(_mm256_or_si256(all_a.zero, all_b.zero)),
+            least: exponent(least_a) + exponent(least_b),
+            flushed: OnceCell::new(),
+        })
     }
 
     #[target_feature(enable = "avx2,fma")]
     fn block<const R: usize>(&self, rows: [u8; R], c: &mut [Vector; 32]) -> bool {
-        match (self.zeros, self.faint) {
+        let rows = rows.map(usize::from);
+        // All products and sums are multiples of 2^-123: none can be a denormal.
+        if self.least >= -76 && !self.denormals {
+            let done =
+                if self.operands.halves() == 1 { self.plain::<R, 1>(rows, c) } else { self.plain::<R, 2>(rows, c) };
+            if done {
+                return true;
+            }
+        }
+        // Products of at least 2^-100 leave any nonzero sum with an accumulator within the range of native denormals.
+        match (self.zeros, self.least < -100) {
             (false, false) => self.steps::<R, false, false>(rows, c),
             (true, false) => self.steps::<R, true, false>(rows, c),
             (_, true) => self.steps::<R, true, true>(rows, c),
         }
     }
 
+    /// Without a look at what happens on the way. A zero is added like any number, which can be told from a skipped
+    /// step only by the sign of a result that is zero.
+    #[target_feature(enable = "avx2,fma")]
+    fn plain<const R: usize, const H: usize>(&self, rows: [usize; R], c: &mut [Vector; 32]) -> bool {
+        let operands = self.operands;
+        let magnitude = _mm256_set1_epi32(!SIGN as i32);
+        let zero = _mm256_setzero_si256();
+        let mut sums = [[_mm256_setzero_ps(); H]; R];
+        let mut bad = [zero; H];
+        let mut first = 0;
+        if operands.first {
+            first = 1;
+            for h in 0..H {
+                let b = _mm256_castsi256_ps(load(half(operands.b[0], h)));
+                for r in 0..R {
+                    sums[r][h] = _mm256_mul_ps(_mm256_set1_ps(f32::from_bits(operands.a[rows[r]].0[0])), b);
+                }
+            }
+        } else {
+            // Accumulators, too, are multiples of 2^-123 if they are 0 or at least 2^-100.
+            let least = _mm256_set1_epi32((127 - 100) << 23);
+            for r in 0..R {
+                for h in 0..H {
+                    let value = load(&c[2 * rows[r] + h].0);
+                    let size = _mm256_and_si256(value, magnitude);
+                    let small = _mm256_andnot_si256(_mm256_cmpeq_epi32(size, zero), _mm256_cmpgt_epi32(least, size));
+                    bad[h] = _mm256_or_si256(bad[h], small);
+                    sums[r][h] = _mm256_castsi256_ps(value);
+                }
+            }
+        }
+        for k in first..operands.depth {
+            let mut b = [_mm256_setzero_ps(); H];
+            for h in 0..H {
+                b[h] = _mm256_castsi256_ps(load(half(operands.b[k], h)));
+            }
+            for r in 0..R {
+                let a = _mm256_set1_ps(f32::from_bits(operands.a[rows[r]].0[k]));
+                for h in 0..H {
+                    sums[r][h] = _mm256_fmadd_ps(a, b[h], sums[r][h]);
+                }
+            }
+        }
+        let zeros = _mm256_set1_epi32(-i32::from(self.zeros));
+        for sums in &sums {
+            for h in 0..H {
+                let size = _mm256_and_si256(_mm256_castps_si256(sums[h]), magnitude);
+                // Once infinite, always infinite.
+                let infinite = _mm256_cmpgt_epi32(size, _mm256_set1_epi32(INFINITY as i32 - 1));
+                let unsure = _mm256_and_si256(_mm256_cmpeq_epi32(size, zero), zeros);
+                bad[h] = _mm256_or_si256(bad[h], _mm256_or_si256(infinite, unsure));
+            }
+        }
+        let mut all = zero;
+        for h in 0..H {
+            all = _mm256_or_si256(all, _mm256_and_si256(bad[h], first_lanes(operands.columns - 8 * h)));
+        }
+        if any(all) {
+            return false;
+        }
+        for r in 0..R {
+            for h in 0..H {
+                let target = &mut c[2 * rows[r] + h].0;
+                let live = first_lanes(operands.columns - 8 * h);
+                store(target, _mm256_blendv_epi8(load(target), _mm256_castps_si256(sums[r][h]), live));
+            }
+        }
+        true
+    }
+
     /// `ZEROS` treats skipped steps, `FAINT` products that vanish.
     #[target_feature(enable = "avx2,fma")]
-    fn steps<const R: usize, const ZEROS: bool, const FAINT: bool>(&self, rows: [u8; R], c: &mut [Vector; 32]) -> bool {
+    fn steps<const R: usize, const ZEROS: bool, const FAINT: bool>(
+        &self,
+        rows: [usize; R],
+        c: &mut [Vector; 32],
+    ) -> bool {
         let operands = self.operands;
-        let rows = rows.map(usize::from);
+        let flushed = self.flushed.get_or_init(|| Flushed::new(operands));
         let magnitude = _mm256_set1_epi32(!SIGN as i32);
         let one = _mm256_set1_epi32(1);
         let mut results = [[_mm256_setzero_ps(); R]; 2];
@@ -137,9 +201,9 @@ impl<'a> F32<'a> {
             let mut first = 0;
             if operands.first {
                 first = 1;
-                let b = _mm256_castsi256_ps(load(half(&self.b[0], part)));
+                let b = _mm256_castsi256_ps(load(half(&flushed.b[0], part)));
                 for r in 0..R {
-                    let a = _mm256_castsi256_ps(_mm256_set1_epi32(self.a[rows[r]].0[0] as i32));
+                    let a = _mm256_castsi256_ps(_mm256_set1_epi32(flushed.a[rows[r]].0[0] as i32));
                     sums[r] = _mm256_mul_ps(a, b);
                     let size = _mm256_and_si256(_mm256_castps_si256(sums[r]), magnitude);
                     watch.smallest = _mm256_min_epu32(watch.smallest, _mm256_sub_epi32(size, one));
@@ -156,10 +220,10 @@ impl<'a> F32<'a> {
                 }
             }
             for k in first..operands.depth {
-                let b = _mm256_castsi256_ps(load(half(&self.b[k], part)));
-                let b_skipped = load(half(&self.b_skipped[k], part));
+                let b = _mm256_castsi256_ps(load(half(&flushed.b[k], part)));
+                let b_skipped = load(half(&flushed.b_skipped[k], part));
                 for r in 0..R {
-                    let a = _mm256_castsi256_ps(_mm256_set1_epi32(self.a[rows[r]].0[k] as i32));
+                    let a = _mm256_castsi256_ps(_mm256_set1_epi32(flushed.a[rows[r]].0[k] as i32));
                     let next = _mm256_fmadd_ps(a, b, sums[r]);
                     let size = _mm256_and_si256(_mm256_castps_si256(next), magnitude);
                     watch.smallest = _mm256_min_epu32(watch.smallest, _mm256_sub_epi32(size, one));
@@ -167,7 +231,7 @@ impl<'a> F32<'a> {
                         watch.vanished(a, b, size);
                     }
                     sums[r] = if ZEROS {
-                        let a_skipped = _mm256_set1_epi32(self.a_skipped[rows[r]].0[k] as i32);
+                        let a_skipped = _mm256_set1_epi32(flushed.a_skipped[rows[r]].0[k] as i32);
                         let skipped = _mm256_castsi256_ps(_mm256_or_si256(a_skipped, b_skipped));
                         _mm256_blendv_ps(next, sums[r], skipped)
                     } else {
@@ -248,40 +312,90 @@ impl Watch {
     }
 }
 
+/// What a scan of operands found, lane by lane.
+struct Scan {
+    /// Largest magnitude.
+    most: __m256i,
+    /// Smallest magnitude that is not zero, less 1.
+    least: __m256i,
+    /// All ones where a word is zero.
+    zero: __m256i,
+}
+
 impl Scan {
-    /// Adds eight words, of which `live` count, and returns them flushed, with 1 for those that don't, and which are 0.
+    #[target_feature(enable = "avx2")]
+    fn new() -> Self {
+        let zero = _mm256_setzero_si256();
+        Scan { most: zero, least: _mm256_set1_epi32(-1), zero }
+    }
+
+    /// Looks at eight words, of which `live` count.
     #[target_feature(enable = "avx2")]
     #[inline]
-    fn take(&mut self, words: __m256i, live: __m256i) -> (__m256i, __m256i) {
+    fn take(&mut self, words: __m256i, live: __m256i) {
         let words = _mm256_blendv_epi8(_mm256_set1_epi32(ONE as i32), words, live);
         let size = _mm256_and_si256(words, _mm256_set1_epi32(!SIGN as i32));
-        let zero = _mm256_setzero_si256();
-        let special = _mm256_cmpgt_epi32(size, _mm256_set1_epi32(INFINITY as i32 - 1));
-        let below_normal = _mm256_cmpgt_epi32(_mm256_set1_epi32(SMALLEST_NORMAL as i32), size);
-        let denormal = _mm256_andnot_si256(_mm256_cmpeq_epi32(size, zero), below_normal);
-        self.special = _mm256_or_si256(self.special, special);
-        self.denormal = _mm256_or_si256(self.denormal, denormal);
-        let skipped = _mm256_cmpeq_epi32(words, zero);
-        self.zero_word = _mm256_or_si256(self.zero_word, skipped);
-        let counted = _mm256_or_si256(size, _mm256_and_si256(below_normal, _mm256_set1_epi32(INFINITY as i32)));
-        self.least = _mm256_min_epi32(self.least, counted);
-        let sign = _mm256_and_si256(words, _mm256_set1_epi32(SIGN as i32));
-        (_mm256_blendv_epi8(words, sign, denormal), skipped)
+        self.most = _mm256_max_epi32(self.most, size);
+        self.least = _mm256_min_epu32(self.least, _mm256_sub_epi32(size, _mm256_set1_epi32(1)));
+        self.zero = _mm256_or_si256(self.zero, _mm256_cmpeq_epi32(size, _mm256_setzero_si256()));
     }
 
     #[target_feature(enable = "avx2")]
+    #[inline]
     fn merge(&mut self, other: &Scan) {
-        self.special = _mm256_or_si256(self.special, other.special);
-        self.denormal = _mm256_or_si256(self.denormal, other.denormal);
-        self.zero_word = _mm256_or_si256(self.zero_word, other.zero_word);
-        self.least = _mm256_min_epi32(self.least, other.least);
+        self.most = _mm256_max_epi32(self.most, other.most);
+        self.least = _mm256_min_epu32(self.least, other.least);
+        self.zero = _mm256_or_si256(self.zero, other.zero);
+    }
+
+    /// Whether there is an infinity or NaN.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn special(&self) -> bool {
+        any(_mm256_cmpgt_epi32(self.most, _mm256_set1_epi32(INFINITY as i32 - 1)))
+    }
+
+    /// The smallest magnitude that is not zero; that of 1 when all are.
+    #[target_feature(enable = "avx2")]
+    fn least(&self) -> u32 {
+        let mut lanes = [0; 8];
+        store(&mut lanes, self.least);
+        lanes.into_iter().min().unwrap_or(u32::MAX).min(ONE - 1) + 1
     }
 }
 
-/// The smallest lane.
+impl Flushed {
+    #[target_feature(enable = "avx2")]
+    fn new(operands: &Operands<'_>) -> Box<Self> {
+        let (ones, zeros) = ([Line([ONE; 16]); 16], [Line::default(); 16]);
+        let mut own = Box::new(Flushed { a: ones, b: ones, a_skipped: zeros, b_skipped: zeros });
+        for row in 0..operands.rows {
+            for part in 0..operands.depth.div_ceil(8) {
+                let live = first_lanes(operands.depth - 8 * part);
+                let (flushed, skipped) = flush(load(half(operands.a[row], part)), live);
+                store(half_mut(&mut own.a[row], part), flushed);
+                store(half_mut(&mut own.a_skipped[row], part), skipped);
+            }
+        }
+        for k in 0..operands.depth {
+            for part in 0..operands.halves() {
+                let live = first_lanes(operands.columns - 8 * part);
+                let (flushed, skipped) = flush(load(half(operands.b[k], part)), live);
+                store(half_mut(&mut own.b[k], part), flushed);
+                store(half_mut(&mut own.b_skipped[k], part), skipped);
+            }
+        }
+        own
+    }
+}
+
+/// Eight words with denormals flushed, 1 for those that are not `live`, and which are exactly 0.
 #[target_feature(enable = "avx2")]
-fn least(value: __m256i) -> u32 {
-    let mut lanes = [0; 8];
-    store(&mut lanes, value);
-    lanes.into_iter().min().unwrap_or(0)
+#[inline]
+fn flush(words: __m256i, live: __m256i) -> (__m256i, __m256i) {
+    let words = _mm256_blendv_epi8(_mm256_set1_epi32(ONE as i32), words, live);
+    let size = _mm256_and_si256(words, _mm256_set1_epi32(!SIGN as i32));
+    let denormal = _mm256_cmpgt_epi32(_mm256_set1_epi32(SMALLEST_NORMAL as i32), size);
+    let sign = _mm256_and_si256(words, _mm256_set1_epi32(SIGN as i32));
+    (_mm256_blendv_epi8(words, sign, denormal), _mm256_cmpeq_epi32(words, _mm256_setzero_si256()))
 }

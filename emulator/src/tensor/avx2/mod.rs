@@ -4,11 +4,13 @@ mod f16;
 mod f32;
 mod int8;
 mod quant;
+mod transpose;
 
 pub(super) use f16::F16;
 pub(super) use f32::F32;
-pub(super) use int8::add_int8;
+pub(super) use int8::multiply as multiply_int8;
 pub(super) use quant::quantise;
+pub(super) use transpose::transpose;
 
 use std::arch::x86_64::*;
 
