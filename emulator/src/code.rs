@@ -4,6 +4,7 @@
 //! writes between launches make a page stale; it is then dropped with [`Code::invalidate`] or [`Code::clear`].
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use et_isa::{is_compressed, Class, Insn, Op, Status};
 
@@ -91,9 +92,27 @@ pub(crate) struct Page {
     pub slots: [Slot; SLOTS],
 }
 
+/// Spreads page numbers; nobody attacks with them.
+#[derive(Default)]
+struct PageHasher(u64);
+
+impl Hasher for PageHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(self.0 ^ u64::from(byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The decoded code that one host thread has run.
 pub struct Code {
-    pages: HashMap<u64, Box<Page>>,
+    pages: HashMap<u64, Box<Page>, BuildHasherDefault<PageHasher>>,
     exact_flags: bool,
 }
 
@@ -101,7 +120,7 @@ impl Code {
     /// An empty cache. With `exact_flags` the floating-point flags in fcsr are computed; without, they are left alone,
     /// which only a kernel that reads them can tell (see [`code_reads_flags`](crate::exec::code_reads_flags)).
     pub fn new(exact_flags: bool) -> Self {
-        Code { pages: HashMap::new(), exact_flags }
+        Code { pages: HashMap::default(), exact_flags }
     }
 
     /// Whether floating-point flags are computed.

@@ -82,7 +82,21 @@ pub static CSRS: &[Csr] = &[
     csr(0xCD0, "hartid"),
 ];
 
+/// For every number, 1 + the place in `CSRS`, or 0.
+static PLACES: [u8; 4096] = {
+    assert!(CSRS.len() < 256);
+    let mut places = [0; 4096];
+    let mut i = 0;
+    while i < CSRS.len() {
+        places[CSRS[i].number as usize] = i as u8 + 1;
+        i += 1;
+    }
+    places
+};
+
 /// The CSR with this number, if U-mode has one.
+#[inline]
 pub fn lookup(number: u16) -> Option<&'static Csr> {
-    CSRS.binary_search_by_key(&number, |c| c.number).ok().map(|i| &CSRS[i])
+    let place = *PLACES.get(number as usize)?;
+    CSRS.get(usize::from(place).wrapping_sub(1))
 }

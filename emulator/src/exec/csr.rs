@@ -26,18 +26,26 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
         // The platform may look at the clock.
         at.count::<P>(self.hart);
         let writes = access == Access::Write || s.rs1 != 0;
-        let value = self.access_csr(s.imm as u16, access, operand, writes)?;
+        let reads = s.rd != 0 || access != Access::Write;
+        let value = self.access_csr(s.imm as u16, access, operand, reads, writes)?;
         self.put(s, value)
     }
 
-    /// Gives the value for `rd`.
+    /// Gives the value for `rd`, which means nothing unless `reads`.
     #[inline(never)]
-    fn access_csr(&mut self, number: u16, access: Access, operand: u64, writes: bool) -> Result<u64, Exit> {
+    fn access_csr(
+        &mut self,
+        number: u16,
+        access: Access,
+        operand: u64,
+        reads: bool,
+        writes: bool,
+    ) -> Result<u64, Exit> {
         let csr = csr::lookup(number).ok_or(Exit::Illegal)?;
         if csr.closed || csr.read_only() && writes || csr.even_hart_only && self.hart.id & 1 != 0 {
             return Err(Exit::Illegal);
         }
-        let old = self.read_csr(number)?;
+        let old = if reads { self.read_csr(number)? } else { 0 };
         if !writes {
             return Ok(old);
         }

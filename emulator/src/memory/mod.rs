@@ -49,6 +49,23 @@ impl Memory {
         }
     }
 
+    /// The bytes behind a range that lies in one piece of memory in order of its addresses, and where in them it starts.
+    #[inline]
+    pub fn flat(&self, shire: u32, addr: u64, len: u64) -> Option<(&Mapping, u64)> {
+        let offset = addr.wrapping_sub(OPEN_BASE);
+        if offset.checked_add(len)? <= self.dram.len() as u64 {
+            return Some((&self.dram, offset));
+        }
+        let (first, last) = (self.classify(shire, addr), self.classify(shire, addr.checked_add(len - 1)?));
+        match (first, last) {
+            (Region::Scratchpad(first), Region::Scratchpad(last)) if last.checked_sub(first) == Some(len - 1) => {
+                // Lines of the striped format do not follow one another, wherever the first and the last are.
+                (addr & 1 << 30 == 0).then_some((&self.scratchpads, first))
+            }
+            _ => None,
+        }
+    }
+
     /// Reads `N` bytes at an `N`-aligned address for a tensor operation (`N` divides a line).
     pub fn read_block<const N: usize>(&self, shire: u32, addr: u64) -> Result<[u8; N], Refusal> {
         if let Some(bytes) = self.dram.load::<N>(addr.wrapping_sub(OPEN_BASE)) {

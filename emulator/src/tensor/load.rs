@@ -110,6 +110,9 @@ impl<O: Outside> Engine<'_, O> {
     }
 
     fn load(&mut self, hart: &mut Hart, load: &Load) -> Result<(), Trap> {
+        if load.mask == u16::MAX && self.load_flat(hart, load).is_some() {
+            return Ok(());
+        }
         let rows = (0..load.rows).filter(|i| load.mask >> i & 1 == 1);
         match load.transform {
             5 => self.transpose::<1, 64>(hart, load, rows),
@@ -131,6 +134,29 @@ impl<O: Outside> Engine<'_, O> {
                 Ok(())
             }
         }
+    }
+
+    /// The loads that kernels use most, when nothing can go wrong on the way.
+    #[inline]
+    fn load_flat(&mut self, hart: &Hart, load: &Load) -> Option<()> {
+        let rows = if load.transform == 7 { 16 } else { load.rows };
+        let (bytes, offset) = self.outside.flat(hart, load.addr, load.stride, rows as u64)?;
+        let source = |row: usize| {
+            let line = bytes.load(offset + load.stride * row as u64);
+            Line::from_bytes(line.expect("all rows are inside"))
+        };
+        match load.transform {
+            0 if load.ten_b => (0..rows).for_each(|row| self.unit.ten_b[row] = source(row)),
+            0 => (0..rows).for_each(|row| *self.unit.line_mut(load.first + row) = source(row)),
+            7 => {
+                let columns = transpose(&std::array::from_fn(source));
+                for (i, column) in columns.iter().enumerate().take(load.rows) {
+                    *self.unit.line_mut(load.first + i) = *column;
+                }
+            }
+            _ => return None,
+        }
+        Some(())
     }
 
     /// Source row `row` at `addr`, or why not and where.
@@ -207,12 +233,7 @@ impl<O: Outside> Engine<'_, O> {
                 Err((refusal, addr)) => return refuse(hart, refusal, addr),
             }
         }
-        #[cfg(target_arch = "x86_64")]
-        let native = super::avx2::transpose(&source);
-        #[cfg(not(target_arch = "x86_64"))]
-        let native = None;
-        let columns =
-            native.unwrap_or_else(|| std::array::from_fn(|i| Line(std::array::from_fn(|row: usize| source[row].0[i]))));
+        let columns = transpose(&source);
         for i in lines {
             *self.unit.line_mut(load.first + i) = columns[i];
         }
@@ -241,4 +262,13 @@ impl<O: Outside> Engine<'_, O> {
         }
         Ok(Step::Done)
     }
+}
+
+/// Line i of the result is word i of all lines.
+fn transpose(lines: &[Line; 16]) -> [Line; 16] {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(result) = super::avx2::transpose(lines) {
+        return result;
+    }
+    std::array::from_fn(|i| Line(std::array::from_fn(|row| lines[row].0[i])))
 }

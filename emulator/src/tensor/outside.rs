@@ -2,7 +2,7 @@
 
 use super::operation::Operation;
 use crate::hart::Hart;
-use crate::memory::{Memory, Refusal, Region};
+use crate::memory::{Mapping, Memory, Refusal, Region};
 use crate::platform::Level;
 
 /// What a cache operation by address does to a line (ISA sheet 3.11).
@@ -34,6 +34,13 @@ pub trait Outside {
 
     /// Writes `N` bytes at an `N`-aligned address (`N` divides a line), around L1 and L2.
     fn write_block<const N: usize>(&mut self, hart: &Hart, addr: u64, data: [u8; N]) -> Result<(), Refusal>;
+
+    /// The bytes behind `rows` lines, `stride` apart, and the place of the first among them, if they may be read and written
+    /// without a word to anybody.
+    #[inline(always)]
+    fn flat(&self, _hart: &Hart, _addr: u64, _stride: u64, _rows: u64) -> Option<(&Mapping, u64)> {
+        None
+    }
 
     /// Writes a line of the shires' L2 scratchpads, at an offset into all of them laid end to end.
     fn write_scratchpad(&mut self, hart: &Hart, offset: u64, line: [u8; 64]);
@@ -68,6 +75,11 @@ impl Outside for &Memory {
     #[inline]
     fn write_block<const N: usize>(&mut self, hart: &Hart, addr: u64, data: [u8; N]) -> Result<(), Refusal> {
         Memory::write_block(self, u32::from(hart.id >> 6), addr, data)
+    }
+
+    #[inline]
+    fn flat(&self, hart: &Hart, addr: u64, stride: u64, rows: u64) -> Option<(&Mapping, u64)> {
+        Memory::flat(self, u32::from(hart.id >> 6), addr, stride.checked_mul(rows - 1)?.checked_add(64)?)
     }
 
     fn write_scratchpad(&mut self, _: &Hart, offset: u64, line: [u8; 64]) {

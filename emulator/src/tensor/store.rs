@@ -56,6 +56,18 @@ impl<O: Outside> Engine<'_, O> {
     }
 
     pub(super) fn store_registers(&mut self, hart: &mut Hart, store: &RegisterStore) -> Result<(), Trap> {
+        if store.pieces == 4 && store.addr.is_multiple_of(64) && store.stride.is_multiple_of(64) {
+            if let Some((memory, offset)) = self.outside.flat(hart, store.addr, store.stride, store.rows) {
+                for row in 0..store.rows {
+                    let register = store.first + 2 * store.step * row as usize;
+                    let (first, second) = (&hart.f[register % 32], &hart.f[(register + store.step) % 32]);
+                    let at = offset + store.stride * row;
+                    let stored = memory.store(at, bytes(first)).and_then(|()| memory.store(at + 32, bytes(second)));
+                    debug_assert!(stored.is_some(), "all rows are inside");
+                }
+                return Ok(());
+            }
+        }
         let mut register = store.first;
         let mut next = || {
             let current = register;
