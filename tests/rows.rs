@@ -21,7 +21,7 @@ impl Device {
     }
 
     fn upload(&self, bytes: &[u8]) -> u64 {
-        let addr = self.0.take(bytes.len() as u64).unwrap();
+        let addr = self.0.take(bytes.len() as u64, "tensor").unwrap();
         self.0.driver().write(addr, bytes).unwrap();
         addr
     }
@@ -44,7 +44,7 @@ impl Device {
         for source in &mut commands[0].src {
             source.flags |= ET_REFRESH;
         }
-        self.0.run(&mut commands, 0, false).map(|_| ())
+        self.0.run(&mut commands, 0, false, &Vec::new).map(|_| ())
     }
 
     /// Copies `count` elements, both sides contiguous, and returns the result's bytes.

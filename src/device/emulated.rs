@@ -1,5 +1,6 @@
 //! The emulator as a device.
 
+use super::capture::Captures;
 use super::{Driver, Launch};
 use crate::perf;
 use anyhow::Result;
@@ -7,11 +8,13 @@ use et_emulator::memory::{DRAM_BASE, HOST_BASE};
 use et_emulator::{Config, Machine};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// An emulated chip.
 pub struct Emulated {
     machine: Machine,
+    captures: Option<Arc<Captures>>,
     /// Instructions of all launches.
     instructions: AtomicU64,
     /// Nanoseconds of the host that they took.
@@ -22,7 +25,14 @@ impl Emulated {
     /// Makes the chip of `config`.
     pub fn open(config: &Config) -> Result<Emulated> {
         let machine = Machine::new(config.clone())?;
-        Ok(Emulated { machine, instructions: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) })
+        Ok(Emulated { machine, captures: None, instructions: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) })
+    }
+
+    /// Captures launches.
+    pub fn capturing(mut self, captures: Arc<Captures>) -> Result<Emulated> {
+        captures.check()?;
+        self.captures = Some(captures);
+        Ok(self)
     }
 }
 
@@ -62,15 +72,19 @@ impl Driver for Emulated {
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<()> {
-        let start = Instant::now();
-        let report = self.machine.launch(&et_emulator::Launch {
+        let asked = et_emulator::Launch {
             entry: launch.entry,
             args: launch.args,
             shire_mask: launch.shires,
             deadline: Some(launch.deadline),
             exact_flags: launch.exact_flags,
             lines: Some(launch.lines),
-        })?;
+        };
+        let start = Instant::now();
+        let report = match &self.captures {
+            Some(captures) => captures.launch(&self.machine, &asked, launch),
+            None => self.machine.launch(&asked),
+        }?;
         self.instructions.fetch_add(report.instructions, Ordering::Relaxed);
         self.nanoseconds.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(())

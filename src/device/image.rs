@@ -7,7 +7,7 @@ use object::elf::{FileHeader64, NoteType};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::LittleEndian;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The image that was built with the plugin.
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/et_kernels.elf"));
@@ -26,6 +26,8 @@ const SIZE_MAX: u64 = 64 << 20;
 pub struct Image {
     /// Segments and entry.
     pub elf: elf::Image,
+    /// The file.
+    file: Arc<[u8]>,
     /// The directory that it came from, unless it is the embedded one.
     directory: Option<PathBuf>,
 }
@@ -63,7 +65,7 @@ impl Image {
         if elf.size() > SIZE_MAX || entry.is_none_or(|entry| entry >= elf.size()) {
             bail!(elf::ImageError::Damaged);
         }
-        Ok(Image { elf, directory: None })
+        Ok(Image { elf, file: data.into(), directory: None })
     }
 
     /// What device memory holds once the image is loaded: its segments, with zeros between them.
@@ -81,6 +83,7 @@ impl Image {
         let plugin = ggml_abi::library_path().and_then(|path| path.parent().map(Path::to_owned));
         Lines {
             directories: self.directory.clone().into_iter().chain(plugin).collect(),
+            image: self.file.clone(),
             build_id: self.elf.build_id.clone(),
             addr,
             table: OnceLock::new(),
@@ -105,28 +108,31 @@ fn abi(data: &[u8]) -> Option<u32> {
 /// Source lines of a loaded image. Debug information is looked for when the first fault asks for it.
 pub struct Lines {
     directories: Vec<PathBuf>,
+    image: Arc<[u8]>,
     build_id: Option<Vec<u8>>,
     addr: u64,
     table: OnceLock<Option<elf::Lines>>,
 }
 
 impl Lines {
-    fn load(&self) -> Option<elf::Lines> {
+    /// The image with debug information.
+    fn debug(&self) -> Option<Vec<u8>> {
         self.directories.iter().find_map(|directory| {
             let data = std::fs::read(directory.join(DEBUG_NAME)).ok()?;
             let same = self.build_id.is_some() && elf::Image::parse(&data).ok()?.build_id == self.build_id;
-            if same {
-                elf::Lines::parse(&data, self.addr).ok()
-            } else {
-                None
-            }
+            same.then_some(data)
         })
+    }
+
+    /// The image as an ELF file, with debug information if it is found, and where it is loaded.
+    pub fn file(&self) -> (Vec<u8>, u64) {
+        (self.debug().unwrap_or_else(|| self.image.to_vec()), self.addr)
     }
 }
 
 impl LineTable for Lines {
     fn locate(&self, pc: u64) -> Option<String> {
-        self.table.get_or_init(|| self.load()).as_ref()?.locate(pc)
+        self.table.get_or_init(|| elf::Lines::parse(&self.debug()?, self.addr).ok()).as_ref()?.locate(pc)
     }
 }
 

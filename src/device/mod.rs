@@ -1,11 +1,13 @@
 //! The device under the plugin: a board or the emulator.
 
 pub mod arena;
+pub mod capture;
 pub mod emulated;
 pub mod image;
 pub mod session;
 
 use anyhow::Result;
+use et_emulator::labels::Labels;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -39,6 +41,8 @@ pub struct Launch<'a> {
     pub deadline: Duration,
     /// The program reads floating-point exception flags.
     pub exact_flags: bool,
-    /// Source lines, for errors.
+    /// The program, and its source lines for errors.
     pub lines: &'a image::Lines,
+    /// Names of what it does and touches, made when somebody wants them.
+    pub labels: &'a dyn Fn() -> Labels,
 }

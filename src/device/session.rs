@@ -5,6 +5,8 @@ use super::image::{Image, Lines};
 use super::{Driver, Launch};
 use crate::command::{self, et_command, et_launch, et_status, ET_LINE};
 use anyhow::{bail, Context, Result};
+use et_emulator::labels::{Command, Extent, Labels};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,6 +28,8 @@ pub const CYCLES_PER_US: u64 = 650;
 pub struct Session {
     driver: Box<dyn Driver>,
     arena: Mutex<Arena>,
+    /// Length and name of each block in use.
+    blocks: Mutex<BTreeMap<u64, (u64, &'static str)>>,
     shires: u64,
     entry: u64,
     exact_flags: bool,
@@ -71,15 +75,19 @@ impl Session {
         }
         let image = Image::select(kernels)?;
         let mut arena = Arena::new(driver.memory(), ALIGNMENT);
-        let mut take =
-            |size: usize| arena.take(size as u64).context("the device's memory is too small for the kernels");
+        let mut blocks = BTreeMap::new();
+        let mut take = |size: usize, name| {
+            let addr = arena.take(size as u64).context("the device's memory is too small for the kernels")?;
+            blocks.insert(addr, (size as u64, name));
+            anyhow::Ok(addr)
+        };
         let bytes = image.bytes();
-        let base = take(bytes.len())?;
+        let base = take(bytes.len(), "image")?;
         let desk = Desk {
-            commands: take(COMMANDS_MAX * size_of::<et_command>())?,
-            status: take(size_of::<et_status>())?,
-            barrier: take(ET_LINE as usize)?,
-            timestamps: take((COMMANDS_MAX + 1) * size_of::<u64>())?,
+            commands: take(COMMANDS_MAX * size_of::<et_command>(), "commands")?,
+            status: take(size_of::<et_status>(), "status")?,
+            barrier: take(ET_LINE as usize, "barrier counter")?,
+            timestamps: take((COMMANDS_MAX + 1) * size_of::<u64>(), "timestamps")?,
             workspace: 0,
             workspace_size: 0,
             elapsed: 0,
@@ -90,6 +98,7 @@ impl Session {
             lines: image.lines(base),
             driver,
             arena: Mutex::new(arena),
+            blocks: Mutex::new(blocks),
             shires,
             entry: base + (image.elf.entry - image.elf.base()),
             desk: Mutex::new(desk),
@@ -104,10 +113,13 @@ impl Session {
     }
 
     /// Takes device memory, aligned to `ALIGNMENT`. One line more than asked for, so that whole lines may be read past
-    /// the end.
-    pub fn take(&self, size: u64) -> Result<u64> {
+    /// the end. `name` is what captures call it.
+    pub fn take(&self, size: u64, name: &'static str) -> Result<u64> {
         let mut arena = lock(&self.arena);
         let addr = size.checked_add(u64::from(ET_LINE)).and_then(|size| arena.take(size));
+        if let Some(addr) = addr {
+            lock(&self.blocks).insert(addr, (size, name));
+        }
         addr.with_context(|| {
             format!(
                 "{} MiB of device memory were asked for; {} MiB are free, {} MiB in one piece",
@@ -120,6 +132,7 @@ impl Session {
 
     /// Gives memory back.
     pub fn give(&self, addr: u64) {
+        lock(&self.blocks).remove(&addr);
         lock(&self.arena).give(addr);
     }
 
@@ -139,10 +152,16 @@ impl Session {
     }
 
     /// Runs up to `COMMANDS_MAX` commands, one after the other, in one launch. `workspace` is the scratch memory that the
-    /// neediest of them takes. With `timed`, returns when each ran.
-    pub fn run(&self, commands: &mut [et_command], workspace: u64, timed: bool) -> Result<Vec<Span>, Failure> {
+    /// neediest of them takes. With `timed`, returns when each ran. `names` are asked for when the launch is captured.
+    pub fn run(
+        &self,
+        commands: &mut [et_command],
+        workspace: u64,
+        timed: bool,
+        names: &dyn Fn() -> Vec<Command>,
+    ) -> Result<Vec<Span>, Failure> {
         let mut desk = lock(&self.desk);
-        self.launch(&mut desk, commands, workspace, timed)
+        self.launch(&mut desk, commands, workspace, timed, names)
     }
 
     fn launch(
@@ -151,6 +170,7 @@ impl Session {
         commands: &mut [et_command],
         workspace: u64,
         timed: bool,
+        names: &dyn Fn() -> Vec<Command>,
     ) -> Result<Vec<Span>, Failure> {
         assert!(commands.len() <= COMMANDS_MAX, "the caller splits longer lists");
         self.grow_workspace(desk, workspace)?;
@@ -180,6 +200,7 @@ impl Session {
             deadline: DEADLINE,
             exact_flags: self.exact_flags,
             lines: &self.lines,
+            labels: &|| Labels { commands: names(), buffers: self.extents(), timestamps: Some(desk.timestamps) },
         });
         if let Err(error) = launched {
             let passed = self.stamps(desk, commands.len())?.iter().take_while(|&&stamp| stamp != 0).count();
@@ -205,6 +226,13 @@ impl Session {
         Ok(spans)
     }
 
+    /// The memory in use.
+    fn extents(&self) -> Vec<Extent> {
+        let extent =
+            |(&address, &(bytes, name)): (&u64, &(u64, &str))| Extent { address, bytes, name: name.to_owned() };
+        lock(&self.blocks).iter().map(extent).collect()
+    }
+
     fn grow_workspace(&self, desk: &mut Desk, size: u64) -> Result<()> {
         if size <= desk.workspace_size {
             return Ok(());
@@ -213,7 +241,7 @@ impl Session {
             self.give(desk.workspace);
             (desk.workspace, desk.workspace_size) = (0, 0);
         }
-        desk.workspace = self.take(size).context("no scratch memory for the graph")?;
+        desk.workspace = self.take(size, "workspace").context("no scratch memory for the graph")?;
         desk.workspace_size = size;
         Ok(())
     }
@@ -332,7 +360,7 @@ mod tests {
         });
         let mut list = [7, 8].map(|kernel| et_command { kernel, ..Default::default() });
         list[1].workspace_size = 1000;
-        assert!(session.run(&mut list, 1000, false).unwrap().is_empty());
+        assert!(session.run(&mut list, 1000, false, &Vec::new).unwrap().is_empty());
     }
 
     #[test]
@@ -342,14 +370,14 @@ mod tests {
             Ok(())
         });
         let mut list = [et_command::default(); 3];
-        assert!(matches!(session.run(&mut list, 0, false), Err(Failure::Kernel { index: 1, code: 5 })));
+        assert!(matches!(session.run(&mut list, 0, false, &Vec::new), Err(Failure::Kernel { index: 1, code: 5 })));
         let session = Fake::session(|fake, arguments| {
             fake.put(arguments[4], &[10, 20]);
             bail!("hart 3 hit something")
         });
-        assert!(matches!(session.run(&mut list, 0, false), Err(Failure::Device { index: Some(1), .. })));
+        assert!(matches!(session.run(&mut list, 0, false, &Vec::new), Err(Failure::Device { index: Some(1), .. })));
         let session = Fake::session(|_, _| bail!("nobody started"));
-        assert!(matches!(session.run(&mut list, 0, false), Err(Failure::Device { index: None, .. })));
+        assert!(matches!(session.run(&mut list, 0, false, &Vec::new), Err(Failure::Device { index: None, .. })));
     }
 
     #[test]
@@ -359,9 +387,9 @@ mod tests {
             Ok(())
         });
         let mut list = [et_command::default(); 2];
-        let first = session.run(&mut list, 0, true).unwrap();
+        let first = session.run(&mut list, 0, true, &Vec::new).unwrap();
         assert_eq!(first, [Span { start: 0, end: 650 }, Span { start: 650, end: 1300 }]);
-        let second = session.run(&mut list, 0, true).unwrap();
+        let second = session.run(&mut list, 0, true, &Vec::new).unwrap();
         assert_eq!(second[0], Span { start: 1300, end: 1950 });
     }
 
@@ -370,12 +398,12 @@ mod tests {
         let session = Arc::new(Fake::session(|_, _| Ok(())));
         let (free, total) = session.memory();
         assert!(free < total);
-        let block = session.take(1000).unwrap();
+        let block = session.take(1000, "block").unwrap();
         assert_eq!(block % ALIGNMENT, 0);
         assert_eq!(session.memory().0, free - 1280);
         session.give(block);
         assert_eq!(session.memory(), (free, total));
-        let refusal = session.take(1 << 40).unwrap_err().to_string();
+        let refusal = session.take(1 << 40, "block").unwrap_err().to_string();
         assert_eq!(refusal, "1048576 MiB of device memory were asked for; 6 MiB are free, 6 MiB in one piece");
     }
 

@@ -18,7 +18,7 @@ pub fn node(tensor: &Tensor<'_>) -> Node {
     }
 }
 
-fn operand(tensor: &Tensor<'_>) -> Operand {
+pub(super) fn operand(tensor: &Tensor<'_>) -> Operand {
     Operand { addr: tensor.addr, ty: tensor.ty, ne: tensor.ne, nb: tensor.nb, view: tensor.view }
 }
 

@@ -15,7 +15,7 @@ pub struct EtBuffer {
 impl EtBuffer {
     /// Takes `size` bytes.
     pub fn new(session: Arc<Session>, size: u64) -> Result<EtBuffer> {
-        let base = session.take(size)?;
+        let base = session.take(size, "buffer")?;
         Ok(EtBuffer { session, base, size })
     }
 

@@ -3,6 +3,7 @@
 use super::buffer::EtBuffer;
 use super::settings::{Choice, Settings};
 use super::stream::EtStream;
+use crate::device::capture::Captures;
 use crate::device::emulated::{self, Emulated};
 use crate::device::session::{Session, ALIGNMENT};
 use crate::graph::{list, Node};
@@ -24,6 +25,7 @@ pub struct EtDevice {
     shires: u64,
     /// The session of the present users.
     session: Mutex<Weak<Session>>,
+    captures: Option<Arc<Captures>>,
     /// Why opening failed last: hosts try again at once, and one line is enough.
     failure: Mutex<String>,
     /// Reasons that were explained already (`GGML_ET_EXPLAIN`).
@@ -58,7 +60,9 @@ impl EtDevice {
         let used = shires.count_ones();
         let description = CString::new(format!("ET-SoC-1 emulator ({used} shire{})", plural(used))).unwrap_or_default();
         let session = Mutex::new(Weak::new());
-        Ok(EtDevice { settings, description, shires, session, failure: Mutex::default(), explained: Mutex::default() })
+        let captures = settings.capture.clone().map(|(directory, wanted)| Arc::new(Captures::new(directory, wanted)));
+        let (failure, explained) = (Mutex::default(), Mutex::default());
+        Ok(EtDevice { settings, description, shires, session, captures, failure, explained })
     }
 
     /// The session, opened if nobody uses the device yet. `None` after logging why not.
@@ -69,6 +73,10 @@ impl EtDevice {
             return Some(session);
         }
         let opened = Emulated::open(&self.settings.emulator)
+            .and_then(|driver| match &self.captures {
+                Some(captures) => driver.capturing(captures.clone()),
+                None => Ok(driver),
+            })
             .and_then(|driver| Session::open(Box::new(driver), self.shires, self.settings.kernels.as_deref()));
         match opened {
             Ok(session) => {

@@ -3,6 +3,7 @@
 use et_emulator::Config;
 use regex_lite::Regex;
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// Which kind of device is used.
@@ -35,6 +36,8 @@ pub struct Settings {
     pub perf: bool,
     /// `GGML_ET_EXPLAIN`.
     pub explain: bool,
+    /// `GGML_ET_CAPTURE` and `GGML_ET_CAPTURE_LAUNCHES`: where to, and which.
+    pub capture: Option<(PathBuf, RangeInclusive<u64>)>,
     /// `GGML_ET_OPFILTER`.
     pub filter: Option<Regex>,
 }
@@ -72,6 +75,14 @@ impl Settings {
             };
             number.ok().filter(|&mask| mask != 0)
         })?;
+        let allowed = "a number or a range such as 3-5, counted from 1";
+        let launches = env.parse("GGML_ET_CAPTURE_LAUNCHES", allowed, range)?;
+        let capture = env.value("GGML_ET_CAPTURE").map(PathBuf::from);
+        if capture.is_none() && launches.is_some() {
+            return Err(
+                "GGML_ET_CAPTURE_LAUNCHES is set, but GGML_ET_CAPTURE, the directory to write to, is not".into()
+            );
+        }
         let filter = env.parse("GGML_ET_OPFILTER", "a regular expression", |text| Regex::new(text).ok())?;
         Ok(Settings {
             choice,
@@ -86,6 +97,7 @@ impl Settings {
             uberkernel: env.switch("GGML_ET_UBERKERNEL", true)?,
             perf: env.switch("GGML_ET_PERF", false)?,
             explain: env.switch("GGML_ET_EXPLAIN", false)?,
+            capture: capture.map(|directory| (directory, launches.unwrap_or(1..=u64::MAX))),
             filter,
         })
     }
@@ -124,6 +136,13 @@ impl<F: Fn(&str) -> Option<OsString>> Env<F> {
 
 fn wrong(name: &str, value: &str, allowed: &str) -> String {
     format!("{name} is '{value}', but must be {allowed}")
+}
+
+/// The numbers of "3" or "3-5".
+fn range(text: &str) -> Option<RangeInclusive<u64>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let range = first.parse().ok()?..=last.parse().ok()?;
+    (*range.start() > 0 && !range.is_empty()).then_some(range)
 }
 
 /// Bytes of "4096", "512K", "512M", "16G", "16GiB".
@@ -172,6 +191,8 @@ mod tests {
             ("GGML_ET_SHIRE_MASK", "0xF0"),
             ("GGML_ET_UBERKERNEL", "0"),
             ("GGML_ET_PERF", "1"),
+            ("GGML_ET_CAPTURE", "captures"),
+            ("GGML_ET_CAPTURE_LAUNCHES", "3-5"),
             ("GGML_ET_OPFILTER", "^(ADD|MUL)$"),
         ])
         .unwrap();
@@ -179,6 +200,9 @@ mod tests {
         assert_eq!(settings.emulator, Config { shires: 32, dram_bytes: 512 << 20, threads: 0, ..Config::default() });
         assert_eq!(settings.shires, Some(0xf0));
         assert!(!settings.uberkernel && settings.perf);
+        assert_eq!(settings.capture, Some(("captures".into(), 3..=5)));
+        assert_eq!(read(&[("GGML_ET_CAPTURE", "x")]).unwrap().capture, Some(("x".into(), 1..=u64::MAX)));
+        assert_eq!(range("4"), Some(4..=4));
         assert!(settings.filter.unwrap().is_match("MUL"));
         assert_eq!(read(&[("GGML_ET_EMU_MEMORY", "2GiB")]).unwrap().emulator.dram_bytes, 2 << 30);
     }
@@ -197,6 +221,9 @@ mod tests {
             ("GGML_ET_SHIRE_MASK", "all"),
             ("GGML_ET_UBERKERNEL", "yes"),
             ("GGML_ET_PERF", "2"),
+            ("GGML_ET_CAPTURE_LAUNCHES", "0-3"),
+            ("GGML_ET_CAPTURE_LAUNCHES", "5-3"),
+            ("GGML_ET_CAPTURE_LAUNCHES", "all"),
             ("GGML_ET_OPFILTER", "("),
         ] {
             let error = read(&[(name, value)]).unwrap_err();

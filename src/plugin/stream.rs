@@ -3,6 +3,7 @@
 use super::settings::Settings;
 use crate::device::session::{Failure, Session, COMMANDS_MAX};
 use crate::graph::list::{self, lists, List};
+use crate::graph::names::names;
 use crate::graph::Node;
 use crate::ops;
 use crate::perf;
@@ -23,8 +24,9 @@ impl EtStream {
         EtStream { session, limit: if settings.uberkernel { COMMANDS_MAX } else { 1 }, perf: settings.perf }
     }
 
-    fn run(&self, list: &mut List) -> Result<(), String> {
-        match self.session.run(&mut list.commands, list.workspace, self.perf) {
+    fn run(&self, graph: &[TensorRef<'_>], list: &mut List) -> Result<(), String> {
+        let mut commands = std::mem::take(&mut list.commands);
+        match self.session.run(&mut commands, list.workspace, self.perf, &|| names(graph, list)) {
             Ok(spans) => {
                 for (span, (node, kernel)) in spans.into_iter().zip(&list.origins) {
                     log::debug!(target: perf::TARGET, "{}", perf::line(node, kernel, span));
@@ -75,7 +77,7 @@ impl Backend for EtStream {
             }
         };
         for mut list in lists {
-            if let Err(reason) = self.run(&mut list) {
+            if let Err(reason) = self.run(graph, &mut list) {
                 log::error!("{reason}");
                 return false;
             }

@@ -20,7 +20,7 @@ impl Device {
 
     /// `bytes` in device memory.
     pub fn upload(&self, bytes: &[u8]) -> u64 {
-        let addr = self.0.take(bytes.len() as u64).unwrap();
+        let addr = self.0.take(bytes.len() as u64, "tensor").unwrap();
         self.0.driver().write(addr, bytes).unwrap();
         addr
     }
@@ -36,7 +36,7 @@ impl Device {
     pub fn run(&self, node: &Node) -> Result<(), Failure> {
         let Ok(Lowered::Command(mut command)) = ops::lower(node) else { panic!("{} is refused", node.label()) };
         command.raw.workspace_size = command.workspace;
-        self.0.run(&mut [command.raw], command.workspace, false).map(|_| ())
+        self.0.run(&mut [command.raw], command.workspace, false, &Vec::new).map(|_| ())
     }
 }
 

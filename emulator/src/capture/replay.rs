@@ -1,11 +1,51 @@
 //! A capture back in a machine.
 
-use super::{Capture, Outcome, PAGE};
+use super::{Capture, ImageFile, Outcome, Recorded, Topology, PAGE};
 use crate::elf::{Image, Lines};
-use crate::machine::{AccessError, Config, Launch, LineTable, Machine};
+use crate::labels::{Extent, Labels};
+use crate::machine::{stacks, AccessError, Config, Launch, LaunchError, LineTable, Machine, Recording, Report};
 use std::fmt;
 
 impl Capture {
+    /// Runs a launch and captures it. `images` and `labels` tell what is in the machine's memory.
+    pub fn take(
+        machine: &Machine,
+        launch: &Launch<'_>,
+        images: Vec<ImageFile>,
+        labels: Labels,
+    ) -> (Result<Report, LaunchError>, Capture) {
+        let (result, Recording { before, after }) = machine.record(launch);
+        let stacks = stacks();
+        let mut volatile =
+            vec![Extent { address: stacks.start, bytes: stacks.end - stacks.start, name: "stacks".to_owned() }];
+        volatile.extend(labels.timestamps.map(|address| Extent {
+            address,
+            bytes: (labels.commands.len() as u64 + 1) * 8,
+            name: "timestamps".to_owned(),
+        }));
+        let outcome = match &result {
+            Ok(report) => Outcome::Completed { instructions: report.instructions, cycles: report.cycles },
+            Err(error) => Outcome::Failed { error: error.to_string() },
+        };
+        let config = machine.config();
+        let capture = Capture {
+            launch: Recorded {
+                entry: launch.entry,
+                arguments: launch.args.to_vec(),
+                shire_mask: launch.shire_mask,
+                exact_flags: launch.exact_flags,
+            },
+            topology: Topology { shires: config.shires, dram_bytes: config.dram_bytes },
+            images,
+            labels,
+            volatile,
+            outcome,
+            before,
+            after,
+        };
+        (result, capture)
+    }
+
     /// The machine that it ran on, emulated by `threads` host threads (0: all cores).
     pub fn config(&self, threads: usize) -> Config {
         Config { shires: self.topology.shires, dram_bytes: self.topology.dram_bytes, threads, ..Config::default() }

@@ -4,6 +4,7 @@ use super::config::Config;
 use super::launch::{Launch, LaunchError};
 use crate::hart::Hart;
 use crate::memory::{Memory, OPEN_BASE};
+use std::ops::Range;
 
 /// Environment block, at the bottom of open memory.
 const ENVIRONMENT: u64 = 0;
@@ -21,6 +22,11 @@ const STACK_STRIDE: u64 = 4096 + 64;
 const _: () = assert!(
     STACKS - Config::MAX_SHIRES as u64 * 64 * STACK_STRIDE - 32 >= OPEN_BASE + ARGUMENTS + Launch::MAX_ARGS as u64
 );
+
+/// Where the harts' stacks are. What a launch leaves there means nothing.
+pub(crate) fn stacks() -> Range<u64> {
+    STACKS - Config::MAX_SHIRES as u64 * 64 * STACK_STRIDE..STACKS
+}
 
 /// The registers that a launch sets, besides the stack pointer.
 #[derive(Clone, Copy, Debug)]

@@ -14,6 +14,8 @@ mod serial;
 mod turn;
 mod workers;
 
+pub(crate) use entry::stacks;
+
 pub use config::{Config, ConfigError, Mode};
 pub use faults::{BadCall, Fault, Waiting};
 pub use launch::{Launch, LaunchError, LineTable, Report};
