@@ -1,34 +1,51 @@
 //! The executor: recorded single instructions, bit for bit, and the behaviour of the loop around them. One test program,
 //! since each compiles the whole executor for its platform.
 
-mod common;
+mod flat;
+mod records;
 
-use common::{run_file, Flat};
 use et_emulator::code::Code;
 use et_emulator::exec::{code_reads_flags, run, Stop};
 use et_emulator::hart::Hart;
 use et_isa::{encode, Op, Operands};
+use flat::{run_file, Flat};
 
 #[test]
 fn scalar() {
-    run_file("scalar.jsonl.xz", |_| 0);
+    run_file("scalar.jsonl.xz");
 }
 
 #[test]
 fn vector() {
-    run_file("vector.jsonl.xz", |_| 0);
+    run_file("vector.jsonl.xz");
 }
 
 #[test]
 fn traps() {
-    run_file("trap.jsonl.xz", |_| 0);
+    run_file("trap.jsonl.xz");
 }
 
-/// The recorded values come from interpolated tables; ours are rounded correctly, and may differ by what the tables'
-/// error allows. Special values are exact.
 #[test]
 fn transcendental() {
-    run_file("trans.jsonl.xz", |op| if op == "flog.ps" { 3 } else { 2 });
+    run_file("trans.jsonl.xz");
+}
+
+#[test]
+fn a_directory_without_records_is_refused_in_a_line() {
+    let scratch = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let name = |path: &std::path::Path| path.as_os_str().to_os_string();
+    let missing = scratch.join("no-such-directory");
+    let empty = scratch.join("empty-directory");
+    std::fs::create_dir_all(&empty).expect("scratch directory");
+    for (dir, says) in [(&missing, "there is no directory"), (&empty, "has none of the files")] {
+        let message = records::other_directory(&name(dir)).expect_err("refused");
+        assert!(message.contains(says) && message.contains(dir.to_str().expect("UTF-8")), "{message}");
+        assert_eq!(message.lines().count(), 1);
+    }
+    assert!(
+        records::other_directory(std::ffi::OsStr::new("emulator/tests/vectors")).is_ok(),
+        "from the project's root"
+    );
 }
 
 const CODE: u64 = 0x80_0700_0000;

@@ -3,27 +3,10 @@
 #![allow(dead_code)]
 
 use et_emulator::{Config, Launch, LaunchError, Machine, Report};
-use serde_json::Value;
 use std::time::Duration;
 
 /// Where programs are placed.
 pub const CODE: u64 = 0x80_0600_0000;
-
-/// A hexadecimal number of a record.
-pub fn number(text: &str) -> u64 {
-    u64::from_str_radix(text, 16).unwrap_or_else(|_| panic!("not a hexadecimal number: {text}"))
-}
-
-/// Hexadecimal bytes of a record.
-pub fn bytes(text: &str) -> Vec<u8> {
-    (0..text.len() / 2).map(|i| number(&text[2 * i..2 * i + 2]) as u8).collect()
-}
-
-/// The members of an object inside a record, if it has it.
-pub fn entries<'a>(state: &'a Value, group: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let map = state.get(group).and_then(Value::as_object);
-    map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str().expect("a string")))
-}
 
 /// A machine with little memory.
 pub fn machine(shires: u32, threads: usize) -> Machine {
@@ -173,4 +156,47 @@ impl Program {
 /// A launch without arguments.
 pub fn launch(entry: u64, shire_mask: u64) -> Launch<'static> {
     Launch { entry, args: &[], shire_mask, deadline: Some(Duration::from_secs(60)), exact_flags: true, lines: None }
+}
+
+/// Where L2 scratchpad contents are on their way to or from the host.
+const STAGE: u64 = 0x80_4000_0000;
+
+/// The host reaches DRAM only: hart 0 copies the rest, word by word.
+fn copy(machine: &Machine, to: u64, from: u64, len: usize) {
+    let mut work = Program::default();
+    work.li(6, from).li(7, to).li(8, from + len as u64);
+    work.lw(9, 6, 0).sw(9, 7, 0).addi(6, 6, 4).addi(7, 7, 4).branch(1, 6, 8, -4);
+    let mut program = Program::default();
+    program.csrr(5, 0xCD0).branch(1, 5, 0, work.0.len() as i32 + 1);
+    program.0.append(&mut work.0);
+    program.exit(0);
+    program.run(machine, 1).expect("a copy");
+}
+
+/// Writes whole words to DRAM or L2 scratchpad.
+pub fn write_memory(machine: &Machine, addr: u64, data: &[u8]) {
+    if machine.dram().contains(&addr) {
+        return machine.write(addr, data).expect("room in DRAM");
+    }
+    machine.write(STAGE, data).expect("room in DRAM");
+    copy(machine, addr, STAGE, data.len());
+}
+
+/// Reads whole words from DRAM or L2 scratchpad.
+pub fn read_memory(machine: &Machine, addr: u64, len: usize) -> Vec<u8> {
+    let mut out = vec![0; len];
+    let dram = machine.dram().contains(&addr);
+    if !dram {
+        copy(machine, STAGE, addr, len);
+    }
+    machine.read(if dram { addr } else { STAGE }, &mut out).expect("in DRAM");
+    out
+}
+
+/// The first difference in memory at `addr`.
+pub fn compare_memory(addr: u64, got: &[u8], want: &[u8]) -> Result<(), String> {
+    match got.iter().zip(want).position(|(got, want)| got != want) {
+        Some(at) => Err(format!("memory {:x} is {:02x}, expected {:02x}", addr + at as u64, got[at], want[at])),
+        None => Ok(()),
+    }
 }
