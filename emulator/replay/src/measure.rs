@@ -85,7 +85,9 @@ impl Measurement {
             "seconds": time.as_secs_f64(),
             "mips": mips(report.instructions, time),
             "mips_per_thread": mips(report.instructions, time) / self.threads as f64,
-            "gmac_per_s": rate(report.tensor_macs, time) / 1e9,
+            "int8_gmac_per_s": rate(report.macs.int8, time) / 1e9,
+            "f16_gmac_per_s": rate(report.macs.f16, time) / 1e9,
+            "f32_gmac_per_s": rate(report.macs.f32, time) / 1e9,
             "calibration": self.calibration,
         })
     }
@@ -102,8 +104,12 @@ pub fn mips(instructions: u64, time: Duration) -> f64 {
 
 /// What the tensor engines did, as the end of a line.
 pub fn macs(report: &Report, time: Duration) -> String {
-    match report.tensor_macs {
-        0 => String::new(),
-        count => format!(", {:.2} G tensor MAC/s", rate(count, time) / 1e9),
-    }
+    let kinds = [("int8", report.macs.int8), ("f16", report.macs.f16), ("f32", report.macs.f32)];
+    let used = kinds.iter().filter(|(_, count)| *count > 0);
+    used.map(|(kind, count)| format!(", {:.2} G {kind} MAC/s", rate(*count, time) / 1e9)).collect()
+}
+
+/// The same for programs: how many there were.
+pub fn macs_json(report: &Report) -> Value {
+    json!({ "int8": report.macs.int8, "f16": report.macs.f16, "f32": report.macs.f32 })
 }

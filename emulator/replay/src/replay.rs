@@ -47,7 +47,7 @@ fn one(path: &Path, options: &Options) -> Result<Verdict> {
             "same": good,
             "instructions": run.report.instructions,
             "cycles": run.report.cycles,
-            "tensor_macs": run.report.tensor_macs,
+            "macs": measure::macs_json(&run.report),
             "different_bytes": differences.bytes,
             "measured": measurement.map(|measured| measured.json()),
             "commands": clocks.as_ref().filter(|_| options.commands).map(|clocks| clocks.json(&capture)),

@@ -62,7 +62,7 @@ fn one(path: &Path, options: &Options) -> Result<Verdict> {
             "good": wrong.is_empty(),
             "instructions": report.instructions,
             "cycles": report.cycles,
-            "tensor_macs": report.tensor_macs,
+            "macs": measure::macs_json(&report),
             "measured": measurement.map(|measured| measured.json()),
             "wrong": wrong,
         });

@@ -1,6 +1,7 @@
 //! A kernel launch as the host sees it: what it asks for, what comes back.
 
 use super::faults::{BadCall, Fault, Waiting};
+use crate::tensor::Macs;
 use std::fmt;
 use std::time::Duration;
 
@@ -40,8 +41,8 @@ pub struct Report {
     pub instructions: u64,
     /// The latest logical clock of any hart (see [`crate::hart::Hart::clock`]).
     pub cycles: u64,
-    /// Multiply-accumulates of the tensor engines, counted by the operations' shapes.
-    pub tensor_macs: u64,
+    /// Multiply-accumulates of the tensor engines.
+    pub macs: Macs,
 }
 
 /// Why a launch did not complete. Memory keeps what the kernel wrote until then.

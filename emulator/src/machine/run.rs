@@ -157,11 +157,15 @@ impl<'a> Run<'a> {
                 Err(LaunchError::Deadlock(waiting))
             }
             Some(error) => Err(error),
-            None => Ok(tallies.iter().fold(Report::default(), |sum, tally| Report {
-                instructions: sum.instructions + tally.report.instructions,
-                cycles: sum.cycles.max(tally.report.cycles),
-                tensor_macs: sum.tensor_macs + tally.report.tensor_macs,
-            })),
+            None => {
+                let mut sum = Report::default();
+                for Tally { report, .. } in tallies {
+                    sum.instructions += report.instructions;
+                    sum.cycles = sum.cycles.max(report.cycles);
+                    sum.macs += report.macs;
+                }
+                Ok(sum)
+            }
         }
     }
 }
@@ -171,7 +175,7 @@ impl Tally {
     pub fn of(minions: &[Minion]) -> Tally {
         let mut tally = Tally::default();
         for minion in minions {
-            tally.report.tensor_macs += minion.unit.macs();
+            tally.report.macs += minion.unit.macs();
             for (hart, state) in &minion.harts {
                 tally.report.instructions += hart.retired;
                 tally.report.cycles = tally.report.cycles.max(hart.clock);

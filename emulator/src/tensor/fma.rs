@@ -187,12 +187,12 @@ impl<O: Outside> Engine<'_, O> {
         let operands = product.operands(lines, ten_b, &mut turned);
         let rows = Rows::select(product.rows(), product.mask, true);
         let masked = Rows::select(product.rows(), product.mask, false);
-        let per_word = match element {
-            Element::F32 => 1,
-            Element::F16 => 2,
-            Element::Int8 => 4,
-        };
-        *macs += (product.rows() * operands.columns * operands.depth * per_word) as u64;
+        let words = (product.rows() * operands.columns * operands.depth) as u64;
+        match element {
+            Element::F32 => macs.f32 += words,
+            Element::F16 => macs.f16 += 2 * words,
+            Element::Int8 => macs.int8 += 4 * words,
+        }
         match element {
             Element::F32 | Element::F16 => {
                 if operands.first {

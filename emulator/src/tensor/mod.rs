@@ -70,6 +70,23 @@ impl Line {
     }
 }
 
+/// Multiply-accumulates, counted by the operations' shapes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Macs {
+    pub f32: u64,
+    pub f16: u64,
+    pub int8: u64,
+}
+
+impl std::ops::AddAssign for Macs {
+    fn add_assign(&mut self, other: Macs) {
+        self.f32 += other.f32;
+        self.f16 += other.f16;
+        self.int8 += other.int8;
+    }
+}
+
 /// What a minion's tensor engine keeps between operations.
 #[derive(Debug, Default)]
 pub struct Unit {
@@ -83,7 +100,7 @@ pub struct Unit {
     /// Loads put off: ids 0 and 1, B buffer.
     loads: [Option<(load::Load, Option<Gathering>)>; 3],
     queue: VecDeque<Op>,
-    macs: u64,
+    macs: Macs,
 }
 
 #[derive(Debug)]
@@ -111,7 +128,7 @@ impl Unit {
         self.setup = None;
         self.loads.fill(None);
         self.queue.clear();
-        self.macs = 0;
+        self.macs = Macs::default();
     }
 
     /// Zeroes all lines.
@@ -119,8 +136,8 @@ impl Unit {
         self.lines.0.fill(Line::default());
     }
 
-    /// Multiply-accumulates so far, by the operations' shapes.
-    pub fn macs(&self) -> u64 {
+    /// Multiply-accumulates so far.
+    pub fn macs(&self) -> Macs {
         self.macs
     }
 
