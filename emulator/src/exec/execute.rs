@@ -6,7 +6,7 @@ use super::csr::Access;
 use super::interp::Position;
 use super::vector::{immediate_float, scalar};
 use super::{Core, Done, Exit};
-use crate::code::Slot;
+use crate::code::{Page, Slot};
 use crate::fp::{self, Rounding};
 use crate::platform::{Atomic, Level, Platform};
 use crate::simd::{self, each, Vectors};
@@ -14,11 +14,12 @@ use crate::trap::{Cause, Trap};
 
 /// Executes `op` with the operands in `s`.
 #[inline(always)]
-pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
+pub(super) fn execute<'p, P: Platform, V: Vectors, const FLAGS: bool>(
     core: &mut Core<'_, P, V, FLAGS>,
     op: Op,
-    s: &Slot,
+    mut s: &'p Slot,
     at: &mut Position,
+    page: &'p Page,
 ) -> Done {
     // Macros, not functions over closures: the fast forms must be inlined here, where the host's vector instructions
     // are switched on.
@@ -64,6 +65,21 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
                 Ok(Rounding::Nearest) if !FLAGS => core.write(s.rd, $fast($(core.f(s.$source)),*)),
                 Ok(rm) => core.$by_lane(s, rm, $exact),
                 Err(exit) => Err(exit),
+            }
+        };
+    }
+    // What often comes several times in a row.
+    macro_rules! repeated {
+        ($done:expr) => {
+            loop {
+                let done = $done;
+                if done.is_err() {
+                    break done;
+                }
+                match at.repeat::<P>(page, op) {
+                    Some(next) => s = next,
+                    None => break done,
+                }
             }
         };
     }
@@ -122,7 +138,7 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
         // Integer.
         Op::Lui => core.int(s, s.imm as i64 as u64),
         Op::Auipc => core.int(s, at.pc().wrapping_add(s.imm as i64 as u64)),
-        Op::Addi => core.int(s, core.x(s.rs1).wrapping_add(s.imm as i64 as u64)),
+        Op::Addi => repeated!(core.int(s, core.x(s.rs1).wrapping_add(s.imm as i64 as u64))),
         Op::Slti => core.int(s, ((core.x(s.rs1) as i64) < s.imm as i64) as u64),
         Op::Sltiu => core.int(s, (core.x(s.rs1) < s.imm as i64 as u64) as u64),
         Op::Xori => core.int(s, core.x(s.rs1) ^ s.imm as i64 as u64),
@@ -131,7 +147,7 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
         Op::Slli => core.int(s, core.x(s.rs1) << (s.imm & 63)),
         Op::Srli => core.int(s, core.x(s.rs1) >> (s.imm & 63)),
         Op::Srai => core.int(s, (core.x(s.rs1) as i64 >> (s.imm & 63)) as u64),
-        Op::Add => core.int(s, core.x(s.rs1).wrapping_add(core.x(s.rs2))),
+        Op::Add => repeated!(core.int(s, core.x(s.rs1).wrapping_add(core.x(s.rs2)))),
         Op::Sub => core.int(s, core.x(s.rs1).wrapping_sub(core.x(s.rs2))),
         Op::Sll => core.int(s, core.x(s.rs1) << (core.x(s.rs2) & 63)),
         Op::Slt => core.int(s, ((core.x(s.rs1) as i64) < core.x(s.rs2) as i64) as u64),
@@ -237,10 +253,10 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
         Op::FclassS => core.put(s, fp::class(core.lane0(s.rs1)) as u64),
         Op::FmvWX => core.write_scalar(s.rd, core.x(s.rs1) as u32),
         // Packed floating point.
-        Op::FaddPs => arithmetic!(add, again2, exact2, rs1, rs2),
+        Op::FaddPs => repeated!(arithmetic!(add, again2, exact2, rs1, rs2)),
         Op::FsubPs => arithmetic!(sub, again2, exact2, rs1, rs2),
-        Op::FmulPs => arithmetic!(mul, again2, exact2, rs1, rs2),
-        Op::FmaddPs => arithmetic!(fma, again3, exact3, rs1, rs2, rs3),
+        Op::FmulPs => repeated!(arithmetic!(mul, again2, exact2, rs1, rs2)),
+        Op::FmaddPs => repeated!(arithmetic!(fma, again3, exact3, rs1, rs2, rs3)),
         Op::FmsubPs => arithmetic!(fms, again3, exact3, rs1, rs2, rs3),
         Op::FnmsubPs => arithmetic!(fnms, again3, exact3, rs1, rs2, rs3),
         Op::FnmaddPs => arithmetic!(fnma, again3, exact3, rs1, rs2, rs3),
@@ -275,7 +291,7 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
             }
         }
         Op::FcvtPwuPs => by_mode!(simd::to_u32, fp::f32_to_u32),
-        Op::FcvtPsPw => rounded!(simd::from_i32, fp::i32_to_f32, exact1, rs1),
+        Op::FcvtPsPw => repeated!(rounded!(simd::from_i32, fp::i32_to_f32, exact1, rs1)),
         Op::FcvtPsPwu => rounded!(simd::from_u32, fp::u32_to_f32, exact1, rs1),
         Op::FcvtPsF16 => plain!(simd::from_f16, |a, flags| fp::f16_to_f32(a as u16, flags), exact_plain1, rs1),
         Op::FcvtF16Ps => {
@@ -287,7 +303,7 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
         Op::FmulPi => lanes!(|a, b| a.wrapping_mul(b)),
         Op::FmulhPi => lanes!(|a, b| ((a as i32 as i64 * b as i32 as i64) >> 32) as u32),
         Op::FmulhuPi => lanes!(|a, b| ((a as u64 * b as u64) >> 32) as u32),
-        Op::FandPi => lanes!(|a, b| a & b),
+        Op::FandPi => repeated!(lanes!(|a, b| a & b)),
         Op::ForPi => lanes!(|a, b| a | b),
         Op::FxorPi => lanes!(|a, b| a ^ b),
         Op::FsllPi => lanes!(|a, b| if b < 32 { a << (b & 31) } else { 0 }),
@@ -304,8 +320,8 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
         Op::FnotPi => lanes!(|a| !a),
         Op::FaddiPi => lanes!(|a| a.wrapping_add(s.imm as u32)),
         Op::FandiPi => lanes!(|a| a & s.imm as u32),
-        Op::FslliPi => lanes!(|a| a << (s.imm & 31)),
-        Op::FsrliPi => lanes!(|a| a >> (s.imm & 31)),
+        Op::FslliPi => repeated!(lanes!(|a| a << (s.imm & 31))),
+        Op::FsrliPi => repeated!(lanes!(|a| a >> (s.imm & 31))),
         Op::FsraiPi => lanes!(|a| (a as i32 >> (s.imm & 31)) as u32),
         Op::Fsat8Pi => lanes!(|a| (a as i32).clamp(-128, 127) as u32 & 0xFF),
         Op::Fsatu8Pi => lanes!(|a| (a as i32).clamp(0, 255) as u32),
@@ -333,9 +349,9 @@ pub(super) fn execute<P: Platform, V: Vectors, const FLAGS: bool>(
         Op::Maskpopc => core.put(s, core.m(s.rs1).count_ones() as u64),
         Op::Maskpopcz => core.put(s, core.m(s.rs1).count_zeros() as u64),
         // Vector memory.
-        Op::FlwPs => core.vector_load(s, Level::L1, core.offset(s), core.hart.m[0]),
+        Op::FlwPs => repeated!(core.vector_load(s, Level::L1, core.offset(s), core.hart.m[0])),
         Op::Flq2 => core.vector_load(s, Level::L1, core.offset(s), 0xFF),
-        Op::FswPs => core.vector_store(s.rs2, Level::L1, core.offset(s), core.hart.m[0]),
+        Op::FswPs => repeated!(core.vector_store(s.rs2, Level::L1, core.offset(s), core.hart.m[0])),
         Op::Fsq2 => core.vector_store(s.rs2, Level::L1, core.offset(s), 0xFF),
         Op::FbcPs => core.broadcast_load(s),
         Op::FlwlPs => core.coherent_load(s, Level::L2),

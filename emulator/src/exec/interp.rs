@@ -2,11 +2,12 @@
 
 use super::execute::execute;
 use super::{Core, Done, Exit, Stop};
-use crate::code::{decode, fetch, page_base, Code, Slot, State};
+use crate::code::{decode, fetch, page_base, Code, Page, Slot, State};
 use crate::hart::Hart;
 use crate::platform::Platform;
 use crate::simd::Vectors;
 use crate::trap::{Cause, Trap};
+use et_isa::Op;
 
 /// Where the loop is: in a page of slots, with a budget.
 pub(super) struct Position {
@@ -54,6 +55,20 @@ impl Position {
     pub(super) fn jump(&mut self, target: u64) -> Done {
         self.next = (target.wrapping_sub(self.base) as i64 >> 1) as usize;
         Ok(())
+    }
+
+    /// The next instruction, if it is one of `op` that can execute like the one that just did. Going on with it saves the
+    /// search for what to do, which is what short instructions cost most.
+    #[inline(always)]
+    pub(super) fn repeat<'p, P: Platform>(&mut self, page: &'p Page, op: Op) -> Option<&'p Slot> {
+        let slot = page.slots.get(self.next)?;
+        if P::WATCHES || slot.op != op || slot.state != State::Ready || self.left == 1 {
+            return None;
+        }
+        self.left -= 1;
+        self.ip = self.next;
+        self.next = self.ip.wrapping_add(slot.step as usize);
+        Some(slot)
     }
 
     /// Adds what has retired to the hart's counters.
@@ -111,7 +126,7 @@ pub(super) fn run<P: Platform, V: Vectors, const FLAGS: bool>(
                 core.hart.pc = at.pc();
                 core.platform.step(core.hart, s);
             }
-            let done = execute(&mut core, s.op, s, &mut at);
+            let done = execute(&mut core, s.op, s, &mut at, page);
             match done {
                 Ok(()) => {
                     at.left -= 1;

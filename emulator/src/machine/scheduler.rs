@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 /// Instructions that a hart runs before the next one of its thread. Short enough for spin locks between harts of one
 /// thread, long enough to hide the change.
-const QUANTUM: u64 = 2000;
+const QUANTUM: u64 = 8000;
 
 /// Looks at the wake bits before a thread without work goes to sleep, which is slower to end than the usual wait.
 const SPINS: u32 = 200;
