@@ -1,9 +1,11 @@
 //! Running launches and timing them: the one place that knows how a machine is made to execute.
 
 use crate::calibrate::calibrate;
+use crate::files::counted;
 use crate::options::Options;
 use anyhow::Result;
 use et_emulator::{Launch, LaunchError, Machine, Report};
+use rustix::time::{clock_gettime, ClockId};
 use serde_json::{json, Value};
 use std::time::{Duration, Instant};
 
@@ -12,21 +14,29 @@ use std::time::{Duration, Instant};
 pub struct Run {
     pub report: Report,
     pub time: Duration,
+    /// Processor time of all threads.
+    pub cpu: Duration,
+}
+
+/// Processor time of this process so far.
+pub fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 /// Runs `launch` once.
 pub fn once(machine: &Machine, launch: &Launch<'_>, options: &Options) -> Result<Run, LaunchError> {
     let launch = Launch { deadline: options.deadline, ..*launch };
-    let start = Instant::now();
+    let (start, cpu) = (Instant::now(), cpu_time());
     let report = machine.launch(&launch)?;
-    Ok(Run { report, time: start.elapsed() })
+    Ok(Run { report, time: start.elapsed(), cpu: cpu_time() - cpu })
 }
 
 /// Several runs and what the host could do meanwhile.
 pub struct Measurement {
     /// By time.
     runs: Vec<Run>,
-    /// Steps of the calibration loop, in millions per second: the better of one before and one after the runs.
+    /// Steps of the calibration loop, in millions per second of processor time: the better of one before and one after the runs.
     calibration: f64,
     /// Host threads.
     threads: usize,
@@ -60,31 +70,36 @@ impl Measurement {
 
     /// Two lines.
     pub fn print(&self) {
-        let Run { report, time } = self.median();
+        let Run { report, time, cpu } = self.median();
         let seconds = |run: Option<&Run>| run.map_or(0.0, |run| run.time.as_secs_f64());
-        let mips = mips(report.instructions, time);
         println!(
-            "  median of {}: {:.4} s ({:.4} to {:.4}), {mips:.1} M instructions/s, {:.1} per thread of {}{}",
+            "  median of {} with {}: {:.4} s ({:.4} to {:.4}), {:.1} M instructions/s{}",
             self.runs.len(),
+            counted(self.threads as u64, "thread"),
             time.as_secs_f64(),
             seconds(self.runs.first()),
             seconds(self.runs.last()),
-            mips / self.threads as f64,
-            self.threads,
+            mips(report.instructions, time),
             macs(&report, time),
         );
-        println!("  native calibration loop: {:.1} M steps/s", self.calibration);
+        println!(
+            "  per second of processor time: {:.1} M instructions{}; native calibration loop: {:.1} M steps",
+            mips(report.instructions, cpu),
+            macs(&report, cpu).replace("/s", ""),
+            self.calibration,
+        );
     }
 
     /// The same for programs.
     pub fn json(&self) -> Value {
-        let Run { report, time } = self.median();
+        let Run { report, time, cpu } = self.median();
         json!({
             "runs": self.runs.len(),
             "threads": self.threads,
             "seconds": time.as_secs_f64(),
             "mips": mips(report.instructions, time),
-            "mips_per_thread": mips(report.instructions, time) / self.threads as f64,
+            "cpu_seconds": cpu.as_secs_f64(),
+            "mips_per_cpu_second": mips(report.instructions, cpu),
             "int8_gmac_per_s": rate(report.macs.int8, time) / 1e9,
             "f16_gmac_per_s": rate(report.macs.f16, time) / 1e9,
             "f32_gmac_per_s": rate(report.macs.f32, time) / 1e9,

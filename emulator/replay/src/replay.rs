@@ -55,7 +55,7 @@ fn one(path: &Path, options: &Options) -> Result<Verdict> {
         println!("{value}");
     } else {
         headline(path, &capture);
-        let Run { report, time } = run;
+        let Run { report, time, .. } = run;
         println!(
             "  {} instructions in {:.3} s ({:.1} M/s){}; clock {}",
             grouped(report.instructions),

@@ -55,7 +55,7 @@ fn one(path: &Path, options: &Options) -> Result<Verdict> {
         0 => None,
         _ => Some(measure::measure(&prepared.machine, &launch, options, || reset(&prepared))?),
     };
-    let Run { report, time } = run;
+    let Run { report, time, .. } = run;
     if options.json {
         let value = json!({
             "launch": path,
