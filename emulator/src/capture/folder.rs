@@ -60,9 +60,8 @@ impl Capture {
     }
 
     fn write_files(&self, path: &Path) -> Result<()> {
-        match fs::remove_dir_all(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io_error("remove", path)(error)),
-            _ => {}
+        if path.exists() {
+            fs::remove_dir_all(path).map_err(io_error("remove", path))?;
         }
         fs::create_dir_all(path).map_err(io_error("make the directory", path))?;
         let put = |name: &str, data: &[u8]| {
