@@ -64,7 +64,8 @@ impl Slot {
         };
         let idle = operands.rd == 0 && matches!(row.class, Class::Int | Class::MulDiv);
         let mut slot = Slot {
-            imm: operands.imm,
+            // A fence of nothing.
+            imm: if idle { 0 } else { operands.imm },
             op: if idle { Op::Fence } else { insn.op },
             state,
             rd: operands.rd,

@@ -18,6 +18,7 @@ pub mod platform;
 pub mod simd;
 pub mod sync;
 pub mod tensor;
+pub mod timing;
 pub mod trap;
 
 pub use machine::{

@@ -57,6 +57,12 @@ pub trait Platform {
     #[inline(always)]
     fn step(&mut self, _hart: &mut Hart, _instruction: &Slot) {}
 
+    /// Whether the hart is to stop before its next instruction, as if its budget were used up. Asked when it is watched.
+    #[inline(always)]
+    fn pause(&self, _hart: &Hart) -> bool {
+        false
+    }
+
     /// Loads `N` bytes (1, 2, 4, 8 or 32), little-endian. Alignment and region rules: ISA sheet 5.3.
     fn load<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64) -> Result<[u8; N], Trap>;
 

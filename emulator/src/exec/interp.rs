@@ -96,7 +96,7 @@ pub(super) fn run<P: Platform, V: Vectors, const FLAGS: bool>(
         at.ip = ((core.hart.pc - at.base) / 2) as usize;
         let page = code.page(core.hart.pc);
         let stop = loop {
-            if at.left == 0 {
+            if at.left == 0 || P::WATCHES && core.platform.pause(core.hart) {
                 break Stop::Budget;
             }
             let Some(s) = page.slots.get(at.ip) else {

@@ -9,6 +9,8 @@ pub enum Mode {
     /// Flat memory, all host cores.
     #[default]
     Fast,
+    /// Flat memory; clocks tell modelled cycles, and launches leave a [profile](crate::Machine::profile).
+    Timing,
 }
 
 /// The emulated chip.

@@ -31,6 +31,18 @@ impl<'a, O: Outside> Fast<'a, O> {
         Fast { dram: &memory.dram, memory, engine, waiting: None, late: None }
     }
 
+    /// Who watches.
+    #[inline]
+    pub fn outside(&self) -> &O {
+        &self.engine.outside
+    }
+
+    /// Who watches.
+    #[inline]
+    pub fn outside_mut(&mut self) -> &mut O {
+        &mut self.engine.outside
+    }
+
     /// Accesses that are not plain DRAM: split at line boundaries, so that each part lies in one region.
     #[inline(never)]
     fn load_slow<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64) -> Result<[u8; N], Trap> {

@@ -11,6 +11,7 @@ mod record;
 mod run;
 mod scheduler;
 mod serial;
+mod timed;
 mod turn;
 mod workers;
 
@@ -22,6 +23,7 @@ pub use launch::{Launch, LaunchError, LineTable, Report};
 pub use record::Recording;
 
 use crate::memory::{Memory, HOST_BASE, OPEN_BASE};
+use crate::timing::{Chip, Profile};
 use entry::Entry;
 use scheduler::Flat;
 use std::fmt;
@@ -36,6 +38,15 @@ pub struct Machine {
     /// Held during a launch.
     workers: Mutex<Workers>,
     stale: Stale,
+    timing: Mutex<Timing>,
+}
+
+/// What the timing model keeps.
+#[derive(Default)]
+struct Timing {
+    /// The last launch's.
+    profile: Option<Profile>,
+    chip: Option<Chip>,
 }
 
 impl Machine {
@@ -45,7 +56,7 @@ impl Machine {
         let memory = Memory::new(config.shires, config.dram_bytes)
             .map_err(|error| ConfigError::Memory(config.dram_bytes, error))?;
         let workers = Mutex::new(Workers::new(config.host_threads()));
-        Ok(Machine { memory, config, workers, stale: Stale::default() })
+        Ok(Machine { memory, config, workers, stale: Stale::default(), timing: Mutex::default() })
     }
 
     /// The configuration it was made with.
@@ -117,7 +128,21 @@ impl Machine {
     fn run(&self, launch: &Launch<'_>, entry: Entry, workers: &mut [Worker]) -> Result<Report, LaunchError> {
         match self.config.mode {
             Mode::Fast => scheduler::run(&self.memory, launch, entry, workers, &Flat),
+            Mode::Timing => {
+                let mut timing = self.timing.lock().unwrap_or_else(PoisonError::into_inner);
+                let Timing { profile, chip } = &mut *timing;
+                *profile = None;
+                let chip = chip.get_or_insert_with(|| Chip::new(self.config.shires as usize));
+                let (report, measured) = timed::run(&self.memory, launch, entry, &mut workers[0], chip)?;
+                *profile = Some(measured);
+                Ok(report)
+            }
         }
+    }
+
+    /// What the last launch cost, by the timing model. `None` in other modes, and if the launch failed.
+    pub fn profile(&self) -> Option<Profile> {
+        self.timing.lock().unwrap_or_else(PoisonError::into_inner).profile.clone()
     }
 
     fn check_shires(&self, launch: &Launch<'_>) -> Result<(), LaunchError> {
