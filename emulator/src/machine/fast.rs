@@ -43,6 +43,16 @@ impl<'a, O: Outside> Fast<'a, O> {
         &mut self.engine.outside
     }
 
+    /// Who watches, and the tensor engine's state.
+    pub fn outside_and_unit(&mut self) -> (&mut O, &Unit) {
+        (&mut self.engine.outside, self.engine.unit)
+    }
+
+    /// What harts share.
+    pub fn board(&self) -> &'a Board {
+        self.engine.board
+    }
+
     /// Accesses that are not plain DRAM: split at line boundaries, so that each part lies in one region.
     #[inline(never)]
     fn load_slow<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64) -> Result<[u8; N], Trap> {
@@ -60,7 +70,7 @@ impl<'a, O: Outside> Fast<'a, O> {
                     let value = self.engine.board.load_register(register).ok_or(trap(Cause::LoadAccess, addr))?;
                     bytes.copy_from_slice(&value.to_le_bytes());
                 }
-                Region::Missing => return Err(trap(Cause::BusError, addr + at)),
+                Region::Missing => return Err(missing(Cause::LoadAccess, addr + at, plain_double::<N>(level, addr))),
                 region => {
                     let out = &mut bytes[at as usize..(at + len) as usize];
                     let read = memory.backing(region).and_then(|(bytes, offset)| bytes.read(offset as u64, out));
@@ -88,7 +98,7 @@ impl<'a, O: Outside> Fast<'a, O> {
                     let stored = self.engine.board.store_register(register, value, hart.clock);
                     stored.ok_or(trap(Cause::StoreAccess, addr))?;
                 }
-                Region::Missing => return Err(trap(Cause::BusError, addr + at)),
+                Region::Missing => return Err(missing(Cause::StoreAccess, addr + at, plain_double::<N>(level, addr))),
                 region => {
                     let source = &data[at as usize..(at + len) as usize];
                     let stored = memory.backing(region).and_then(|(bytes, offset)| bytes.write(offset as u64, source));
@@ -111,7 +121,7 @@ impl<'a, O: Outside> Fast<'a, O> {
 
     /// The pieces of an access as (offset, length), after checking that the whole is allowed as far as alignment and
     /// regions tell.
-    fn parts<const N: usize>(
+    pub fn parts<const N: usize>(
         &self,
         hart: &Hart,
         level: Level,
@@ -127,7 +137,7 @@ impl<'a, O: Outside> Fast<'a, O> {
             for at in [0, first] {
                 match self.memory.classify(shire(hart), addr + at) {
                     Region::Dram(_) | Region::Scratchpad(_) => {}
-                    Region::Missing => return Err(trap(Cause::BusError, addr + at)),
+                    Region::Missing => return Err(missing(cause, addr + at, false)),
                     Region::Register(_) | Region::Closed => return Err(trap(cause, addr + at)),
                 }
             }
@@ -146,15 +156,20 @@ impl<'a, O: Outside> Fast<'a, O> {
         operand: u64,
     ) -> Result<u64, Trap> {
         let addr = region::canonical(addr);
-        let memory = self.memory;
-        match memory.classify(shire(hart), addr) {
-            Region::Missing => Err(trap(Cause::BusError, addr)),
+        let region = self.atomic_target(hart, level, addr, wide)?;
+        let done = self.memory.backing(region).and_then(|(bytes, at)| bytes.atomic(at as u64, wide, op, operand));
+        done.ok_or(trap(Cause::StoreAccess, addr))
+    }
+
+    /// The memory that an atomic acts on, if it may.
+    pub fn atomic_target(&self, hart: &Hart, level: Level, addr: u64, wide: bool) -> Result<Region, Trap> {
+        match self.memory.classify(shire(hart), addr) {
             // The L2's atomics do not work on its scratchpad.
-            Region::Scratchpad(_) if level != Level::L3 => Err(trap(Cause::StoreAccess, addr)),
-            region => memory
-                .backing(region)
-                .and_then(|(bytes, offset)| bytes.atomic(offset as u64, wide, op, operand))
-                .ok_or(trap(Cause::StoreAccess, addr)),
+            Region::Scratchpad(_) | Region::Missing if level != Level::L3 => Err(trap(Cause::StoreAccess, addr)),
+            _ if !addr.is_multiple_of(if wide { 8 } else { 4 }) => Err(trap(Cause::StoreAccess, addr)),
+            Region::Missing => Err(missing(Cause::StoreAccess, addr, false)),
+            Region::Register(_) | Region::Closed => Err(trap(Cause::StoreAccess, addr)),
+            region => Ok(region),
         }
     }
 
@@ -303,6 +318,14 @@ fn trap(cause: Cause, tval: u64) -> Trap {
 
 fn shire(hart: &Hart) -> u32 {
     u32::from(hart.id >> 6)
+}
+
+/// The exception of an access to what does not exist: a bus error, but for accesses that a register would not allow
+/// either. `plain` says that this is an access for registers.
+#[cold]
+fn missing(cause: Cause, addr: u64, plain: bool) -> Trap {
+    let refused = region::is_register(addr) && !plain;
+    trap(if refused { cause } else { Cause::BusError }, addr)
 }
 
 /// ESRs take aligned 8-byte accesses of the normal kind only.

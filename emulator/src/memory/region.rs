@@ -51,6 +51,11 @@ pub fn canonical(addr: u64) -> u64 {
     ((addr << 16) as i64 >> 16) as u64
 }
 
+/// Whether `addr` is in the space of ESRs, of shires that exist or not.
+pub fn is_register(addr: u64) -> bool {
+    (REGISTER_BASE..REGISTER_END).contains(&(addr & 0xFF_FFFF_FFFF))
+}
+
 /// What lies at `addr`, seen from `shire`, on a chip with `shires` shires and `dram` bytes from [`OPEN_BASE`].
 pub fn classify(dram: u64, shires: u32, shire: u32, addr: u64) -> Region {
     let addr = addr & 0xFF_FFFF_FFFF;
