@@ -5,7 +5,7 @@ use std::fmt;
 use crate::csr;
 use crate::form::{Field, File, Imm, Operand, Operands};
 use crate::table::Op;
-use crate::Insn;
+use crate::{encode, Insn};
 
 /// ABI names of the integer registers.
 pub const X_NAMES: [&str; 32] = [
@@ -36,9 +36,10 @@ impl fmt::Display for Insn {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let row = self.op.row();
         let operands = self.operands();
-        if self.op == Op::Fence && (operands.imm & 0xF == 0 || operands.imm >> 4 == 0 || self.word & !0xFF0_0000 != 0xF)
-        {
-            // No assembly form has an empty set or the reserved fields.
+        let empty_set = self.op == Op::Fence && (operands.imm & 0xF == 0 || operands.imm >> 4 == 0);
+        let reserved_mode = row.form.operands().contains(&Operand::Rm) && ROUNDING[operands.rm as usize].is_empty();
+        if empty_set || reserved_mode || encode(self.op, &operands) != Some(self.word) {
+            // No assembly form has an empty set, a reserved rounding mode, or bits in fields that do not matter.
             return write!(out, ".4byte {:#010x}", self.word);
         }
         out.write_str(row.mnemonic)?;
@@ -54,10 +55,7 @@ fn write_operand(out: &mut fmt::Formatter<'_>, operand: Operand, values: &Operan
     let base = |field: Field| register(File::X, values.register(field));
     match operand {
         Operand::Reg(file, field) => out.write_str(register(file, values.register(field))),
-        Operand::Rm => match ROUNDING[values.rm as usize] {
-            "" => write!(out, "{}", values.rm),
-            name => out.write_str(name),
-        },
+        Operand::Rm => out.write_str(ROUNDING[values.rm as usize]),
         Operand::Imm(Imm::Branch | Imm::Jump) => {
             let sign = if values.imm < 0 { '-' } else { '+' };
             write!(out, ". {sign} {}", values.imm.unsigned_abs())
