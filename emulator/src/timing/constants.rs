@@ -111,7 +111,7 @@ constants! {
     DIV_HOLD = 16 cycles, "1.4", Est, Medium, "a division keeps the other hart from issuing; from the row ALU beside div";
     BRANCH_BUBBLE = 10 cycles, "1.2", Rtl, High, "a taken branch or jal: the front end is empty";
     JALR_BUBBLE = 10.5 cycles, "1.2", Rtl, High, "the same for jalr (measured 11 to 12 in all)";
-    BRANCH_HOLD = 2 cycles, "1.4", Rtl, Medium, "slots of a taken branch that the other hart can't use; from the row ALU beside a self-jump";
+    BRANCH_HOLD = 3 cycles, "1.4", Rtl, Medium, "slots of a taken branch that the other hart can't use; from the row ALU beside a self-jump";
     FP_LATENCY = 7 cycles, "1.2", Rtl, High, "result of float add, mul, fma, of packed integer mul, and of conversions within the vector unit";
     SHORT_LATENCY = 2 cycles, "1.2", Rtl, High, "result of packed integer arithmetic, logic, moves, compares, minima";
     TO_INT_ISSUE = 3 cycles, "1.2", Rtl, High, "issue of moves from the vector unit to integer registers";
@@ -133,7 +133,7 @@ constants! {
     MISALIGNED_ISSUE = 1.75 cycles, "1.3", Rtl, High, "issue of a misaligned access";
     FIRST_WRITE = 1 cycles, "1.3", Rtl, High, "first store to a clean line, extra";
     GATHER_ISSUE = 10 cycles, "1.3", Rtl, High, "issue of a gather, a scatter or a packed atomic";
-    MISS_HOLD = 28 cycles, "1.4", Est, Low, "a hart that waits for a cache miss uses up its turns so long; between the rows ALU (1.54) and FMA (1.17) beside a miss loop";
+    MISS_HOLD = 16 cycles, "1.4", Est, Low, "a hart that waits for a cache miss uses up its turns so long; between the rows ALU (1.54) and FMA (1.17) beside a miss loop";
     L0_LINES = 16 count, "1.5", Doc, High, "lines of the instruction L0, which 4 minions share";
     L1I_LINES = 512 count, "1.5", Doc, Medium, "lines of a neighborhood's instruction cache, 4 ways";
     L1I_LATENCY = 10 cycles, "1.5", Doc, Medium, "line from the instruction cache";
