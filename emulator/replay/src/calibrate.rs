@@ -1,7 +1,7 @@
 //! How fast the host is: a loop of its own instructions, so that rates of different machines and moments can be compared.
 
-use std::hint::black_box;
 use crate::measure::cpu_time;
+use std::hint::black_box;
 
 const STEPS: u64 = 1 << 26;
 
