@@ -121,8 +121,15 @@ fn main() {
         let data: Vec<u8> = (0..1 << 17).flat_map(|i: u32| (1.0 + (i % 17) as f32 * 0.125).to_le_bytes()).collect();
         machine.write(DATA, &data).expect("data fits");
         let args: Vec<u8> = [DATA, 0x39_8A41_8820].iter().flat_map(|value| value.to_le_bytes()).collect();
-        let launch =
-            Launch { entry: CODE, args: &args, shire_mask: 1, deadline: None, lines: None, exact_flags: false };
+        let launch = Launch {
+            entry: CODE,
+            args: &args,
+            shire_mask: 1,
+            deadline: None,
+            lines: None,
+            labels: None,
+            exact_flags: false,
+        };
         let start = Instant::now();
         match machine.launch(&launch) {
             Ok(report) => {

@@ -16,10 +16,13 @@ pub mod machine;
 pub mod memory;
 pub mod platform;
 pub mod simd;
+mod strict;
 pub mod sync;
 pub mod tensor;
 pub mod timing;
 pub mod trap;
+
+pub use strict::{Party, Violation, ViolationKind};
 
 pub use machine::{
     AccessError, BadCall, Config, ConfigError, Fault, Launch, LaunchError, LineTable, Machine, Mode, Report, Waiting,

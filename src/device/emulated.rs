@@ -3,9 +3,9 @@
 use super::capture::Captures;
 use super::{Driver, Launch};
 use crate::perf;
-use anyhow::Result;
+use anyhow::{anyhow, Result};
 use et_emulator::memory::{DRAM_BASE, HOST_BASE};
-use et_emulator::{Config, Machine};
+use et_emulator::{Config, LaunchError, Machine, Mode};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -25,6 +25,9 @@ impl Emulated {
     /// Makes the chip of `config`.
     pub fn open(config: &Config) -> Result<Emulated> {
         let machine = Machine::new(config.clone())?;
+        if let Mode::Strict { seed } = config.mode {
+            log::info!("strict emulation; GGML_ET_EMU_SEED={seed} runs the same way again");
+        }
         Ok(Emulated { machine, captures: None, instructions: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) })
     }
 
@@ -71,7 +74,13 @@ impl Driver for Emulated {
         Ok(self.machine.copy(dst, src, len)?)
     }
 
+    fn discard(&self, addr: u64, len: u64) -> Result<()> {
+        Ok(self.machine.discard(addr, len)?)
+    }
+
     fn launch(&self, launch: &Launch<'_>) -> Result<()> {
+        let strict = matches!(self.machine.config().mode, Mode::Strict { .. });
+        let labels = strict.then(|| (launch.labels)());
         let asked = et_emulator::Launch {
             entry: launch.entry,
             args: launch.args,
@@ -79,15 +88,30 @@ impl Driver for Emulated {
             deadline: Some(launch.deadline),
             exact_flags: launch.exact_flags,
             lines: Some(launch.lines),
+            labels: labels.as_ref(),
         };
         let start = Instant::now();
         let report = match &self.captures {
             Some(captures) => captures.launch(&self.machine, &asked, launch),
             None => self.machine.launch(&asked),
-        }?;
+        };
+        let report = report.map_err(explain)?;
         self.instructions.fetch_add(report.instructions, Ordering::Relaxed);
         self.nanoseconds.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+/// Says each fault that strict mode found in a line of its own.
+fn explain(error: LaunchError) -> anyhow::Error {
+    let LaunchError::Violations { violations, error } = error else { return error.into() };
+    for violation in &violations {
+        log::error!("{violation}");
+    }
+    let found = anyhow!("strict emulation found {} faults in it, told above", violations.len());
+    match error {
+        Some(error) => found.context(*error),
+        None => found,
     }
 }
 

@@ -25,6 +25,10 @@ pub trait Driver: Send + Sync {
     fn fill(&self, addr: u64, len: u64, byte: u8) -> Result<()>;
     /// Copies inside the device; the ranges may overlap.
     fn copy(&self, dst: u64, src: u64, len: u64) -> Result<()>;
+    /// What a range holds means nothing any more: it was handed out anew.
+    fn discard(&self, _addr: u64, _len: u64) -> Result<()> {
+        Ok(())
+    }
     /// Runs a kernel to its end. The error says in one line what went wrong where.
     fn launch(&self, launch: &Launch<'_>) -> Result<()>;
 }

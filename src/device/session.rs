@@ -119,6 +119,7 @@ impl Session {
         let addr = size.checked_add(u64::from(ET_LINE)).and_then(|size| arena.take(size));
         if let Some(addr) = addr {
             lock(&self.blocks).insert(addr, (size, name));
+            self.driver.discard(addr, size)?;
         }
         addr.with_context(|| {
             format!(

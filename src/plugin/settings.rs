@@ -1,6 +1,6 @@
 //! The environment variables. docs/user-guide.md has the table.
 
-use et_emulator::Config;
+use et_emulator::{Config, Mode};
 use regex_lite::Regex;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -24,7 +24,7 @@ pub enum Choice {
 pub struct Settings {
     /// `GGML_ET_DEVICE`.
     pub choice: Choice,
-    /// `GGML_ET_EMU_SHIRES`, `GGML_ET_EMU_MEMORY`, `GGML_ET_EMU_THREADS`.
+    /// `GGML_ET_EMU`, `GGML_ET_EMU_SEED`, `GGML_ET_EMU_SHIRES`, `GGML_ET_EMU_MEMORY`, `GGML_ET_EMU_THREADS`.
     pub emulator: Config,
     /// `GGML_ET_SHIRE_MASK`.
     pub shires: Option<u64>,
@@ -68,6 +68,13 @@ impl Settings {
         let threads = env.parse("GGML_ET_EMU_THREADS", "a number from 0 (all cores) to 1024", |text| {
             text.parse().ok().filter(|&threads| threads <= 1024)
         })?;
+        let seed = env.parse("GGML_ET_EMU_SEED", "a number", |text| text.parse().ok())?;
+        let mode = match env.text("GGML_ET_EMU")?.as_deref() {
+            None | Some("fast") => Mode::Fast,
+            Some("strict") => Mode::Strict { seed: seed.unwrap_or_else(any_seed) },
+            Some("timing") => Mode::Timing,
+            Some(other) => return Err(wrong("GGML_ET_EMU", other, "fast, strict or timing")),
+        };
         let mask = env.parse("GGML_ET_SHIRE_MASK", "a bit mask such as 0xff, with at least one bit", |text| {
             let number = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
                 Some(digits) => u64::from_str_radix(digits, 16),
@@ -90,7 +97,7 @@ impl Settings {
                 shires: shires.unwrap_or(default.shires),
                 dram_bytes: memory.unwrap_or(default.dram_bytes),
                 threads: threads.unwrap_or(default.threads),
-                mode: default.mode,
+                mode,
             },
             shires: mask,
             kernels: env.value("GGML_ET_KERNELS_PATH").map(PathBuf::from),
@@ -143,6 +150,12 @@ fn range(text: &str) -> Option<RangeInclusive<u64>> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let range = first.parse().ok()?..=last.parse().ok()?;
     (*range.start() > 0 && !range.is_empty()).then_some(range)
+}
+
+/// A seed that is another one each time.
+fn any_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |now| now.subsec_nanos().into())
 }
 
 /// Bytes of "4096", "512K", "512M", "16G", "16GiB".
@@ -211,6 +224,8 @@ mod tests {
     fn wrong_values_are_named_in_one_line() {
         for (name, value) in [
             ("GGML_ET_DEVICE", "gpu"),
+            ("GGML_ET_EMU", "slow"),
+            ("GGML_ET_EMU_SEED", "x"),
             ("GGML_ET_EMU_SHIRES", "0"),
             ("GGML_ET_EMU_SHIRES", "33"),
             ("GGML_ET_EMU_MEMORY", "1T"),

@@ -60,6 +60,7 @@ impl Capture {
             deadline: None,
             exact_flags: self.launch.exact_flags,
             lines,
+            labels: Some(&self.labels),
         }
     }
 

@@ -11,6 +11,11 @@ pub enum Mode {
     Fast,
     /// Flat memory; clocks tell modelled cycles, and launches leave a [profile](crate::Machine::profile).
     Timing,
+    /// The chip's caches, a random order of harts that the seed decides, and a report of every fault in the program.
+    Strict {
+        /// Any number; the same one runs the same way.
+        seed: u64,
+    },
 }
 
 /// The emulated chip.

@@ -28,6 +28,12 @@ pub(crate) fn stacks() -> Range<u64> {
     STACKS - Config::MAX_SHIRES as u64 * 64 * STACK_STRIDE..STACKS
 }
 
+/// The 4 KiB of a hart's stack.
+pub(crate) fn stack(id: u16) -> Range<u64> {
+    let end = STACKS - u64::from(id) * STACK_STRIDE;
+    end - 4096..end
+}
+
 /// The registers that a launch sets, besides the stack pointer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {

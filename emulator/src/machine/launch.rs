@@ -1,6 +1,8 @@
 //! A kernel launch as the host sees it: what it asks for, what comes back.
 
 use super::faults::{BadCall, Fault, Waiting};
+use crate::labels::Labels;
+use crate::strict::Violation;
 use crate::tensor::Macs;
 use std::fmt;
 use std::time::Duration;
@@ -21,6 +23,8 @@ pub struct Launch<'a> {
     pub exact_flags: bool,
     /// Names source lines in error reports.
     pub lines: Option<&'a dyn LineTable>,
+    /// Names of commands and memory, for the reports of strict mode, which also takes the buffers for all that may be used.
+    pub labels: Option<&'a Labels>,
 }
 
 impl Launch<'_> {
@@ -52,6 +56,13 @@ pub enum LaunchError {
     Faults(Vec<Fault>),
     /// No hart could go on: all that had not returned, and what they waited for.
     Deadlock(Vec<Waiting>),
+    /// Strict mode found faults in the program: the first ones, in the order in which they were found. Never empty.
+    Violations {
+        /// What it found.
+        violations: Vec<Violation>,
+        /// How the launch ended, if it did not complete.
+        error: Option<Box<LaunchError>>,
+    },
     /// The deadline passed.
     Deadline(Duration),
     /// A kernel returned a negative value, or a return type other than 0.
@@ -79,18 +90,17 @@ pub enum LaunchError {
 impl fmt::Display for LaunchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LaunchError::Faults(faults) => {
-                for (i, fault) in faults.iter().take(3).enumerate() {
-                    write!(f, "{}{fault}", if i == 0 { "" } else { "; " })?;
-                }
-                match faults.len().saturating_sub(3) {
-                    0 => Ok(()),
-                    more => write!(f, "; and {more} more"),
-                }
-            }
+            LaunchError::Faults(faults) => list(f, faults),
             LaunchError::Deadlock(waiting) => {
                 write!(f, "deadlock: every hart that has not returned waits for another; ")?;
                 super::faults::write_waiting(f, waiting)
+            }
+            LaunchError::Violations { violations, error } => {
+                list(f, violations)?;
+                match error {
+                    Some(error) => write!(f, "; then {error}"),
+                    None => Ok(()),
+                }
             }
             LaunchError::Deadline(limit) => write!(
                 f,
@@ -111,6 +121,17 @@ impl fmt::Display for LaunchError {
                 write!(f, "{len} bytes of launch arguments, at most {} fit", Launch::MAX_ARGS)
             }
         }
+    }
+}
+
+/// The first of several, in one line.
+fn list(f: &mut fmt::Formatter<'_>, items: &[impl fmt::Display]) -> fmt::Result {
+    for (i, item) in items.iter().take(3).enumerate() {
+        write!(f, "{}{item}", if i == 0 { "" } else { "; " })?;
+    }
+    match items.len().saturating_sub(3) {
+        0 => Ok(()),
+        more => write!(f, "; and {more} more"),
     }
 }
 

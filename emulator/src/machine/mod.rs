@@ -11,11 +11,12 @@ mod record;
 mod run;
 mod scheduler;
 mod serial;
+mod strict;
 mod timed;
 mod turn;
 mod workers;
 
-pub(crate) use entry::stacks;
+pub(crate) use entry::{stack, stacks};
 
 pub use config::{Config, ConfigError, Mode};
 pub use faults::{BadCall, Fault, Waiting};
@@ -23,6 +24,7 @@ pub use launch::{Launch, LaunchError, LineTable, Report};
 pub use record::Recording;
 
 use crate::memory::{Memory, HOST_BASE, OPEN_BASE};
+use crate::strict::Written;
 use crate::timing::{Chip, Profile};
 use entry::Entry;
 use scheduler::Flat;
@@ -39,6 +41,8 @@ pub struct Machine {
     workers: Mutex<Workers>,
     stale: Stale,
     timing: Mutex<Timing>,
+    /// What strict mode remembers of memory.
+    written: Mutex<Written>,
 }
 
 /// What the timing model keeps.
@@ -56,7 +60,14 @@ impl Machine {
         let memory = Memory::new(config.shires, config.dram_bytes)
             .map_err(|error| ConfigError::Memory(config.dram_bytes, error))?;
         let workers = Mutex::new(Workers::new(config.host_threads()));
-        Ok(Machine { memory, config, workers, stale: Stale::default(), timing: Mutex::default() })
+        Ok(Machine {
+            memory,
+            config,
+            workers,
+            stale: Stale::default(),
+            timing: Mutex::default(),
+            written: Mutex::default(),
+        })
     }
 
     /// The configuration it was made with.
@@ -79,6 +90,7 @@ impl Machine {
     pub fn write(&self, addr: u64, data: &[u8]) -> Result<(), AccessError> {
         let (offset, _) = self.host_range(addr, data.len() as u64)?;
         self.stale.note(addr, data.len() as u64);
+        self.note_written(|written| written.mark(offset, data.len() as u64, true));
         self.memory.dram.write(offset, data).ok_or_else(|| self.refusal(addr, data.len() as u64))
     }
 
@@ -86,6 +98,7 @@ impl Machine {
     pub fn fill(&self, addr: u64, len: u64, byte: u8) -> Result<(), AccessError> {
         let (offset, size) = self.host_range(addr, len)?;
         self.stale.note(addr, len);
+        self.note_written(|written| written.mark(offset, len, true));
         self.memory.dram.fill(offset, size, byte).ok_or_else(|| self.refusal(addr, len))
     }
 
@@ -94,7 +107,22 @@ impl Machine {
         let (to, size) = self.host_range(dst, len)?;
         let (from, _) = self.host_range(src, len)?;
         self.stale.note(dst, len);
+        self.note_written(|written| written.copy(to, from, len));
         self.memory.dram.copy(to, from, size).ok_or_else(|| self.refusal(dst, len))
+    }
+
+    /// What a range of device memory holds means nothing any more: strict mode reports a kernel that relies on it.
+    pub fn discard(&self, addr: u64, len: u64) -> Result<(), AccessError> {
+        let (offset, _) = self.host_range(addr, len)?;
+        self.note_written(|written| written.mark(offset, len, false));
+        Ok(())
+    }
+
+    /// Tells strict mode what happens to memory.
+    fn note_written(&self, note: impl FnOnce(&mut Written)) {
+        if let Mode::Strict { .. } = self.config.mode {
+            note(&mut self.written.lock().unwrap_or_else(PoisonError::into_inner));
+        }
     }
 
     /// Runs a kernel to its end, as the firmware does: arguments and environment are placed in its memory.
@@ -136,6 +164,10 @@ impl Machine {
                 let (report, measured) = timed::run(&self.memory, launch, entry, &mut workers[0], chip)?;
                 *profile = Some(measured);
                 Ok(report)
+            }
+            Mode::Strict { seed } => {
+                let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+                strict::run(&self.memory, launch, entry, &mut workers[0], &mut written, seed)
             }
         }
     }

@@ -14,6 +14,9 @@ impl Machine {
     pub fn poke(&self, addr: u64, data: &[u8]) -> Result<(), AccessError> {
         let (bytes, offset) = self.open(addr, data.len())?;
         self.stale.note(addr, data.len() as u64);
+        if let Region::Dram(at) = self.memory.classify(0, addr) {
+            self.note_written(|written| written.mark(at, data.len() as u64, true));
+        }
         bytes.write(offset, data).ok_or_else(|| self.refusal(addr, data.len() as u64))
     }
 

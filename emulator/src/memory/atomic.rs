@@ -39,6 +39,14 @@ impl Mapping {
     }
 }
 
+/// The new value of an atomic of 8 (`wide`) or 4 bytes.
+pub fn updated(op: Atomic, wide: bool, old: u64, operand: u64) -> u64 {
+    match wide {
+        true => apply_wide(op, old, operand),
+        false => u64::from(apply(op, old as u32, operand as u32)),
+    }
+}
+
 /// The new value of a 64-bit atomic. The `.ps` forms exist for 32 bits only.
 fn apply_wide(op: Atomic, old: u64, operand: u64) -> u64 {
     match op {

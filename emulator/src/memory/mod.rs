@@ -5,6 +5,7 @@ pub mod region;
 mod atomic;
 mod raw;
 
+pub use atomic::updated;
 pub use raw::Mapping;
 pub use region::{Region, DRAM_BASE, HOST_BASE, OPEN_BASE, SCRATCHPAD_BASE, SCRATCHPAD_BYTES, SCRATCHPAD_STRIDE};
 

@@ -49,6 +49,11 @@ fn kind(offset: u32) -> Option<Kind> {
     })
 }
 
+/// The register that a broadcast's trigger names.
+fn target(trigger: u64) -> u32 {
+    ((trigger >> 54 & 0x1F) << 17 | (trigger >> 40 & 0x3FFF) << 3) as u32
+}
+
 impl Board {
     /// Reads an ESR; `None` when U-mode has no such register.
     pub fn load_register(&self, register: Register) -> Option<u64> {
@@ -78,6 +83,28 @@ impl Board {
         Some(())
     }
 
+    /// The credits that a write to an ESR gives: shire, counter, and harts as bits.
+    pub fn credits(&self, register: Register, value: u64) -> Vec<(u32, usize, u64)> {
+        match kind(register.offset) {
+            Some(Kind::Credit { thread, counter }) => {
+                let minions = (0..32).filter(|minion| value >> minion & 1 == 1);
+                vec![(register.shire, counter, minions.fold(0, |all, minion| all | 1 << (2 * minion + thread)))]
+            }
+            Some(Kind::Broadcast) => {
+                let data = self.shires[register.shire as usize].broadcast.load(Relaxed);
+                let offset = target(value);
+                let shires = (0..self.shires.len() as u32).filter(|shire| value >> shire & 1 == 1);
+                match kind(offset) {
+                    Some(Kind::Credit { .. }) => {
+                        shires.flat_map(|shire| self.credits(Register { shire, offset }, data)).collect()
+                    }
+                    _ => Vec::new(),
+                }
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// One credit for a thread of every minion in the mask.
     fn credit(&self, shire: u32, thread: usize, counter: usize, minions: u32, clock: u64) {
         let mut harts = 0u64;
@@ -92,7 +119,7 @@ impl Board {
 
     /// Writes `data` to one register of several shires.
     fn broadcast(&self, data: u64, trigger: u64, clock: u64) -> Option<()> {
-        let offset = ((trigger >> 54 & 0x1F) << 17 | (trigger >> 40 & 0x3FFF) << 3) as u32;
+        let offset = target(trigger);
         if matches!(kind(offset)?, Kind::Broadcast | Kind::BroadcastData) {
             return None;
         }

@@ -155,7 +155,15 @@ impl Program {
 
 /// A launch without arguments.
 pub fn launch(entry: u64, shire_mask: u64) -> Launch<'static> {
-    Launch { entry, args: &[], shire_mask, deadline: Some(Duration::from_secs(60)), exact_flags: true, lines: None }
+    Launch {
+        entry,
+        args: &[],
+        shire_mask,
+        deadline: Some(Duration::from_secs(60)),
+        exact_flags: true,
+        lines: None,
+        labels: None,
+    }
 }
 
 /// Where L2 scratchpad contents are on their way to or from the host.

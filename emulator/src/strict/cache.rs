@@ -1,0 +1,264 @@
+//! Cache operations, write-backs, and what the tensor engine stores. They take effect as late as the program allows: at
+//! their wait, or at the end of the launch.
+
+use super::finding::{Fault, Finding, Spot};
+use super::line::{bits, Content, Dirty, Holder, Mask};
+use super::values::Bad;
+use super::watch::{Pending, Watch};
+use super::writes::Manner;
+use crate::tensor::CacheAction;
+
+impl Watch<'_> {
+    /// A cache operation on one line starts.
+    pub fn start_cache(&mut self, place: u16, action: CacheAction, level: u64, key: u64) {
+        match action {
+            CacheAction::Prefetch => {
+                let index = self.line(key);
+                match level {
+                    0 => self.bring(index, place),
+                    1 if !self.in_scratchpad(key) => self.fetch(index, Holder::L2(place / 64)),
+                    _ => {}
+                }
+            }
+            CacheAction::Lock => self.write(place, Holder::L1(place), key, 0, &[0; 64], Bad::NONE, Manner::Normal),
+            CacheAction::Unlock => {}
+            CacheAction::Flush | CacheAction::Evict => self.start_write_back(place, action, level, key),
+        }
+    }
+
+    /// A copy for L1, and for L2 on the way.
+    fn bring(&mut self, index: usize, place: u16) {
+        if !self.in_scratchpad(self.lines.all[index].key) {
+            self.fetch(index, Holder::L2(place / 64));
+        }
+        self.fetch(index, Holder::L1(place));
+    }
+
+    fn start_write_back(&mut self, place: u16, action: CacheAction, level: u64, key: u64) {
+        let Some(line) = self.lines.find(key) else { return };
+        let holder = Holder::L1(place);
+        let mut content = None;
+        if let Some(active) = &mut self.lines.all[line].active {
+            let held = active.content(holder).cloned();
+            if let (Some(dirt), Some(held)) = (active.dirt(holder), held) {
+                let (unfenced, mask, version) = (dirt.unfenced, dirt.mask, dirt.version);
+                content = Some((Box::new(held), mask));
+                if unfenced != 0 {
+                    let address = Some(self.address(key, unfenced.trailing_zeros() as usize));
+                    let store = self.writer(version);
+                    self.report(place, Fault::NoFence, address, store);
+                }
+            }
+        }
+        self.writes.new_phase(place);
+        let track = &mut self.harts[usize::from(place)];
+        let pc = track.pc;
+        track.pending.push(Pending { line, evict: action == CacheAction::Evict, level, content, pc });
+    }
+
+    /// The hart's stores so far are complete.
+    pub fn fence(&mut self, place: u16) {
+        let now = self.clocks.now(place);
+        self.writes.fence(place, now);
+        let lines = &mut self.lines.all;
+        let holder = Holder::L1(place);
+        // Lines that were dirty once stay on the list until somebody looks; it is short between commands.
+        self.harts[usize::from(place)].dirty.retain(|&index| {
+            let dirt = lines[index].active.as_mut().and_then(|active| active.dirt(holder));
+            match dirt {
+                Some(dirt) => {
+                    dirt.unfenced = 0;
+                    true
+                }
+                None => false,
+            }
+        });
+    }
+
+    /// The hart's cache operations have ended.
+    pub fn finish_cache(&mut self, place: u16) {
+        let pending = std::mem::take(&mut self.harts[usize::from(place)].pending);
+        for operation in pending {
+            self.finish_write_back(place, operation);
+        }
+        self.writes.new_phase(place);
+    }
+
+    fn finish_write_back(&mut self, place: u16, operation: Pending) {
+        let Pending { line: index, evict, level, content, pc } = operation;
+        let (own, shire) = (Holder::L1(place), Holder::L2(place / 64));
+        let key = self.lines.all[index].key;
+        let scratchpad = self.in_scratchpad(key);
+        let below = if scratchpad { Holder::Home } else { shire };
+        let now = self.clocks.now(place);
+        let Some(active) = &mut self.lines.all[index].active else {
+            let holders = &mut self.lines.all[index].holders;
+            if evict {
+                holders.remove(own);
+                if level >= 2 {
+                    holders.remove(shire);
+                }
+            }
+            return;
+        };
+        if let Some((content, mask)) = content {
+            // Stores since the start may have missed it.
+            let held = active.content(own);
+            let newer = held.map_or(0, |held| differing(held, &content));
+            let unchanged = newer == 0;
+            let spot = Spot { place, command: self.harts[usize::from(place)].command, pc };
+            self.overwrites(index, &content, mask, below, spot);
+            let Some(active) = &mut self.lines.all[index].active else { return };
+            match unchanged {
+                true => active.copy(own, below),
+                false => active.replace(below, *content),
+            }
+            if unchanged {
+                active.clean(own);
+            } else if let Some(dirt) = active.dirt(own) {
+                dirt.mask = newer;
+            }
+            active.publish(place, now, mask & !newer);
+            if below == shire {
+                soil(active, shire);
+            }
+        }
+        let Some(active) = &mut self.lines.all[index].active else { return };
+        if evict && active.dirt(own).is_none() {
+            active.forget(own);
+        }
+        if level >= 2 && !scratchpad {
+            self.write_back_shire(
+                index,
+                place / 64,
+                Spot { place, command: self.harts[usize::from(place)].command, pc },
+            );
+            let Some(active) = &mut self.lines.all[index].active else { return };
+            if evict {
+                active.forget(shire);
+            }
+        }
+    }
+
+    /// What a shire's L2 and coalescing buffer have of a line goes to memory.
+    fn write_back_shire(&mut self, index: usize, rank: u16, spot: Spot) {
+        let (cache, buffer) = (Holder::L2(rank), Holder::Buffer(rank));
+        let Some(active) = &mut self.lines.all[index].active else { return };
+        if active.dirt(cache).is_some() {
+            if let Some(content) = active.content(cache).cloned() {
+                self.overwrites(index, &content, 0, Holder::Home, spot);
+            }
+            let Some(active) = &mut self.lines.all[index].active else { return };
+            active.copy(cache, Holder::Home);
+            active.clean(cache);
+        }
+        self.drain(index, buffer);
+    }
+
+    /// Reports newer bytes in `target` that `content` is about to overwrite with older ones, other than its own in `mask`.
+    fn overwrites(&mut self, index: usize, content: &Content, mask: Mask, target: Holder, spot: Spot) {
+        let Some(active) = &self.lines.all[index].active else { return };
+        let (Some(truth), Some(there)) = (active.content(Holder::Truth), active.content(target)) else { return };
+        let lost =
+            bits(!mask).find(|&n| content.version[n] != truth.version[n] && there.version[n] == truth.version[n]);
+        if let Some(n) = lost {
+            let other = self.writer(truth.version[n]);
+            let address = Some(self.address(self.lines.all[index].key, n));
+            // The store that made the line dirty is what has to change.
+            let own = active.dirty.iter().find(|dirty| dirty.holder == Holder::L1(spot.place));
+            let spot = own.and_then(|dirty| self.writer(dirty.version)).unwrap_or(spot);
+            self.findings.report(Finding { fault: Fault::LostWrite, spot, other, used: None, address });
+        }
+    }
+
+    /// The tensor engine hands a piece of a line over, which is in memory after the wait for `event`.
+    pub fn store_around(&mut self, place: u16, key: u64, at: usize, data: &[u8], bad: Bad, event: u8) {
+        let buffer = Holder::Buffer(place / 64);
+        self.write(place, buffer, key, at, data, bad, Manner::Tensor(event));
+        let index = self.line(key);
+        self.minions[usize::from(place / 2)].stores.push((event, index));
+    }
+
+    /// What the engine has handed over under `event` is complete: whole lines go to memory, parts linger.
+    pub fn finish_stores(&mut self, place: u16, event: u8) {
+        let now = self.clocks.now(place);
+        self.writes.waited(place, event, now);
+        let unit = &mut self.minions[usize::from(place / 2)];
+        let stores: Vec<usize> = unit.stores.iter().filter(|(e, _)| *e == event).map(|&(_, index)| index).collect();
+        unit.stores.retain(|(e, _)| *e != event);
+        let buffer = Holder::Buffer(place / 64);
+        for index in stores {
+            let scratchpad = self.in_scratchpad(self.lines.all[index].key);
+            let dirt = self.lines.all[index].active.as_mut().and_then(|active| active.dirt(buffer));
+            if dirt.is_some_and(|dirt| scratchpad || dirt.mask == Mask::MAX) {
+                self.drain(index, buffer);
+            }
+        }
+    }
+
+    fn drain(&mut self, index: usize, buffer: Holder) {
+        let Some(active) = &mut self.lines.all[index].active else { return };
+        if let Some(mask) = active.dirt(buffer).map(|dirt| dirt.mask) {
+            active.merge(buffer, Holder::Home, mask);
+            active.clean(buffer);
+            active.forget(buffer);
+        }
+    }
+
+    /// The end of a launch: the firmware empties all caches, and memory keeps what comes out.
+    pub fn write_all_back(&mut self) {
+        for place in 0..self.harts.len() as u16 {
+            self.finish_cache(place);
+            let dirty = std::mem::take(&mut self.harts[usize::from(place)].dirty);
+            for index in dirty {
+                let Some(active) = &mut self.lines.all[index].active else { continue };
+                let Some(dirt) = active.dirt(Holder::L1(place)) else { continue };
+                let (mask, version) = (dirt.mask, dirt.version);
+                let Some(content) = active.content(Holder::L1(place)).cloned() else { continue };
+                let pc = self.writes.get(version).pc;
+                let pending =
+                    Pending { line: index, evict: true, level: 2, content: Some((Box::new(content), mask)), pc };
+                self.finish_write_back(place, pending);
+            }
+        }
+        let shires = (self.harts.len() / 64) as u16;
+        for index in 0..self.lines.all.len() {
+            let Some(active) = &self.lines.all[index].active else { continue };
+            if !active.dirty.is_empty() {
+                let first = active.dirty[0].version;
+                for rank in 0..shires {
+                    if let Some(spot) = self.writer(first) {
+                        self.write_back_shire(index, rank, spot);
+                    }
+                }
+            }
+            self.keep(index);
+        }
+    }
+
+    /// Puts a line's bytes where the host finds them.
+    fn keep(&mut self, index: usize) {
+        let line = &self.lines.all[index];
+        let Some(active) = &line.active else { return };
+        let (Some(home), Some(truth)) = (active.content(Holder::Home), active.content(Holder::Truth)) else { return };
+        let (key, bytes) = (line.key, home.bytes);
+        let changed = (0..64).filter(|&n| truth.version[n] != 0).fold(0, |mask: Mask, n| mask | 1 << n);
+        self.restore(key, &bytes);
+        if !self.in_scratchpad(key) {
+            self.written.add(key, changed);
+        }
+    }
+}
+
+/// Bytes that are of different writes.
+fn differing(a: &Content, b: &Content) -> Mask {
+    (0..64).filter(|&n| a.version[n] != b.version[n]).fold(0, |mask, n| mask | 1 << n)
+}
+
+/// The whole line in an L2 is newer than memory.
+fn soil(active: &mut super::line::Active, cache: Holder) {
+    if active.dirt(cache).is_none() {
+        let version = active.content(cache).map_or(0, |content| content.version[0]);
+        active.dirty.push(Dirty { holder: cache, mask: Mask::MAX, unfenced: 0, version });
+    }
+}

@@ -1,0 +1,140 @@
+//! What a hart does besides accesses of shared memory: instructions, its stack, commands, and its end.
+
+use super::finding::{Fault, Finding};
+use super::uses;
+use super::values::Bad;
+use super::watch::Watch;
+use crate::code::Slot;
+use crate::hart::Hart;
+use crate::machine::stack;
+use crate::memory::OPEN_BASE;
+use et_isa::Op;
+
+impl Watch<'_> {
+    /// An instruction is about to execute.
+    #[inline]
+    pub fn step(&mut self, hart: &Hart, slot: &Slot) {
+        let place = self.place(hart);
+        self.harts[usize::from(place)].pc = hart.pc;
+        let command = hart.validation[3] as u32;
+        if self.harts[usize::from(place)].command != command {
+            self.change_command(hart, place, command);
+        }
+        if slot.op == Op::Fence && slot.imm != 0 {
+            self.fence(place);
+        }
+        if place % 2 == 0 {
+            let busy = self.minions[usize::from(place / 2)].busy();
+            if busy != 0 {
+                let set = uses::registers(uses::of(slot.op), slot);
+                if set & busy != 0 {
+                    self.registers_busy(place, set);
+                }
+            }
+        }
+        let spot = self.spot(place);
+        self.harts[usize::from(place)].values.step(hart, slot, &mut self.findings, spot);
+    }
+
+    #[cold]
+    fn change_command(&mut self, hart: &Hart, place: u16, command: u32) {
+        if self.harts[usize::from(place)].command != 0 {
+            self.check_fp(hart, place);
+        }
+        self.end_command(place, command);
+        self.harts[usize::from(place)].command = command;
+    }
+
+    fn check_fp(&mut self, hart: &Hart, place: u16) {
+        let mode = hart.fcsr >> 5 & 7;
+        if mode != 0 {
+            self.report(place, Fault::Rounding(mode as u8), None, None);
+        }
+        if hart.m[0] != 0xFF {
+            self.report(place, Fault::LaneMask(hart.m[0]), None, None);
+        }
+    }
+
+    /// A hart has returned from the kernel.
+    pub fn leave(&mut self, place: u16, hart: &Hart) {
+        self.harts[usize::from(place)].pc = hart.pc.wrapping_sub(4);
+        self.check_fp(hart, place);
+        self.end_command(place, 0);
+        // Like the firmware's, which then empties the caches.
+        self.fence(place);
+        self.harts[usize::from(place)].returned = true;
+    }
+
+    /// A load has found bad bytes, or none.
+    #[inline]
+    pub fn loaded(&mut self, place: u16, addr: u64, len: usize, bad: Bad) {
+        self.harts[usize::from(place)].values.loaded(addr, len, bad);
+    }
+
+    /// The bad bytes of what is about to be stored.
+    #[inline]
+    pub fn storing(&mut self, place: u16, addr: u64, len: usize) -> Bad {
+        let spot = self.spot(place);
+        self.harts[usize::from(place)].values.stored(addr, len, &mut self.findings, spot)
+    }
+
+    /// An ESR was written that gives `credits`: shire, counter, and harts as bits.
+    pub fn give_credits(&mut self, hart: &Hart, credits: Vec<(u32, usize, u64)>) {
+        let place = self.place(hart);
+        for (shire, counter, harts) in credits {
+            let harts = (0..64u16).filter(|hart| harts >> hart & 1 == 1);
+            let places: Vec<u16> = harts.filter_map(|hart| self.place_of((shire as u16) << 6 | hart)).collect();
+            self.give(place, counter, &places);
+        }
+    }
+
+    /// A read below the host's memory: a stack, or what the firmware has placed.
+    pub fn read_low(&mut self, hart: &Hart, place: u16, addr: u64, out: &mut [u8]) -> Bad {
+        let read = self.memory.dram.read((addr & 0xFF_FFFF_FFFF) - OPEN_BASE, out);
+        debug_assert!(read.is_some(), "the region was checked");
+        match self.on_stack(hart, place, addr) {
+            Some(at) => {
+                let bad = self.harts[usize::from(place)].values.stack(at, out.len());
+                if bad.mask == 0 || bad.origin != 0 {
+                    return bad;
+                }
+                let spot = self.spot(place);
+                let address = Some(addr + u64::from(bad.mask.trailing_zeros()));
+                let finding = Finding { fault: Fault::Unwritten, spot, other: None, used: None, address };
+                Bad { origin: self.findings.suspect(finding), ..bad }
+            }
+            None => Bad::NONE,
+        }
+    }
+
+    /// The same for a write.
+    pub fn write_low(&mut self, hart: &Hart, place: u16, addr: u64, data: &[u8], bad: Bad) {
+        let written = self.memory.dram.write((addr & 0xFF_FFFF_FFFF) - OPEN_BASE, data);
+        debug_assert!(written.is_some(), "the region was checked");
+        if let Some(at) = self.on_stack(hart, place, addr) {
+            self.harts[usize::from(place)].values.set_stack(at, data.len(), bad);
+        }
+    }
+
+    /// The byte of the hart's stack that an address means, counted from the lowest; reports what is not its own.
+    fn on_stack(&mut self, hart: &Hart, place: u16, addr: u64) -> Option<usize> {
+        let addr = addr & 0xFF_FFFF_FFFF;
+        let own = stack(hart.id);
+        if own.contains(&addr) {
+            return Some((addr - own.start) as usize);
+        }
+        let (lowest, highest) = (stack(2047).start, stack(0).end);
+        if !(lowest - 64..highest).contains(&addr) {
+            return None;
+        }
+        let fault = match addr < own.start && hart.x[2] < own.start {
+            true => Fault::StackOverflow { below: (own.start - addr) as u32 },
+            false => {
+                let owner = ((highest - 1 - addr) / (stack(0).start - stack(1).start)) as u16;
+                Fault::ForeignStack { owner }
+            }
+        };
+        self.report(place, fault, Some(addr), None);
+        None
+    }
+}
