@@ -1,5 +1,6 @@
 //! Hand-written launches: the JSON file, and its way into a machine's memory.
 
+use crate::options::Options;
 use anyhow::{bail, ensure, Context, Result};
 use et_emulator::elf::Image;
 use et_emulator::labels::{Extent, Labels};
@@ -181,8 +182,8 @@ impl LaunchFile {
     }
 
     /// Makes the machine and everything in it.
-    pub fn prepare(&self, threads: usize) -> Result<Prepared> {
-        let config = Config { shires: self.shires, threads, ..Config::default() };
+    pub fn prepare(&self, options: &Options) -> Result<Prepared> {
+        let config = Config { shires: self.shires, threads: options.threads, mode: options.mode, ..Config::default() };
         let config = Config { dram_bytes: self.dram_bytes.unwrap_or(config.dram_bytes), ..config };
         let machine = Machine::new(config)?;
         let elf = std::fs::read(&self.elf).with_context(|| format!("can't read {}", self.elf.display()))?;

@@ -9,6 +9,7 @@ mod options;
 mod replay;
 mod run;
 mod show;
+mod timing;
 
 use options::Command;
 use std::process::ExitCode;

@@ -1,6 +1,7 @@
 //! The command line.
 
 use anyhow::{bail, Context, Result};
+use et_emulator::Mode;
 use lexopt::{Arg, Parser};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ Options:
   --repeat N       measure N runs and print the median rates
   --deadline S     give up a run after S seconds
   --commands       list every command, not only the sums per kernel
+  --timing         run under the timing model: cycles, stalls, bytes and arithmetic of every command
   --json           print one JSON object per launch
   --help           this text
 
@@ -35,13 +37,14 @@ pub struct Options {
     /// Measured runs; 0: just one run, not measured again.
     pub repeat: usize,
     pub deadline: Option<Duration>,
+    pub mode: Mode,
     pub commands: bool,
     pub json: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { threads: 1, repeat: 0, deadline: None, commands: false, json: false }
+        Options { threads: 1, repeat: 0, deadline: None, mode: Mode::Fast, commands: false, json: false }
     }
 }
 
@@ -74,6 +77,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command> {
                 options.deadline = Some(Duration::from_secs(number(&mut parser, "--deadline")? as u64));
             }
             Arg::Long("commands") => options.commands = true,
+            Arg::Long("timing") => options.mode = Mode::Timing,
             Arg::Long("json") => options.json = true,
             other => return Err(other.unexpected().into()),
         }
@@ -121,6 +125,8 @@ mod tests {
             words("run x.json --deadline 9 --commands").unwrap(),
             Command::Run { files: vec!["x.json".into()], options }
         );
+        let options = Options { mode: Mode::Timing, ..Options::default() };
+        assert_eq!(words("--timing x").unwrap(), Command::Replay { captures: vec!["x".into()], options });
         assert_eq!(words("show a").unwrap(), Command::Show { captures: vec!["a".into()] });
         assert_eq!(
             words("disasm k.elf main").unwrap(),

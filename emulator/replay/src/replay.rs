@@ -3,10 +3,11 @@
 use crate::files::{self, counted, grouped};
 use crate::measure::{self, Run};
 use crate::options::Options;
+use crate::timing;
 use crate::Verdict;
 use anyhow::{Context, Result};
 use et_emulator::capture::{Capture, Outcome};
-use et_emulator::Machine;
+use et_emulator::{Config, Machine};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,8 @@ pub fn replay(paths: &[PathBuf], options: &Options) -> Result<Verdict> {
 
 fn one(path: &Path, options: &Options) -> Result<Verdict> {
     let capture = files::read(path)?;
-    let machine = Machine::new(capture.config(options.threads)).context("the capture's machine can't be made")?;
+    let config = Config { mode: options.mode, ..capture.config(options.threads) };
+    let machine = Machine::new(config).context("the capture's machine can't be made")?;
     let lines = capture.lines();
     let launch = capture.launch(Some(&lines));
     let load = || capture.load(&machine).context("the capture's pages don't fit its own machine");
@@ -35,6 +37,7 @@ fn one(path: &Path, options: &Options) -> Result<Verdict> {
         }
     };
     let clocks = Clocks::read(&capture, &machine);
+    let profile = machine.profile();
     let differences = capture.compare(&machine)?;
     let good = differences.bytes == 0 && capture.completed();
     let measurement = match options.repeat {
@@ -49,6 +52,7 @@ fn one(path: &Path, options: &Options) -> Result<Verdict> {
             "cycles": run.report.cycles,
             "macs": measure::macs_json(&run.report),
             "different_bytes": differences.bytes,
+            "timing": profile.as_ref().map(|profile| timing::json(profile, &capture.labels, options.commands)),
             "measured": measurement.map(|measured| measured.json()),
             "commands": clocks.as_ref().filter(|_| options.commands).map(|clocks| clocks.json(&capture)),
         });
@@ -64,7 +68,9 @@ fn one(path: &Path, options: &Options) -> Result<Verdict> {
             measure::macs(&report, time),
             grouped(report.cycles),
         );
-        if let Some(clocks) = &clocks {
+        if let Some(profile) = &profile {
+            timing::print(profile, &capture.labels);
+        } else if let Some(clocks) = &clocks {
             clocks.print(&capture, options.commands);
         }
         if let Outcome::Failed { error } = &capture.outcome {

@@ -4,9 +4,11 @@ use crate::files::{counted, grouped};
 use crate::launch_file::{Buffer, Element, Expectation, LaunchFile, Prepared, Show};
 use crate::measure::{self, Run};
 use crate::options::Options;
+use crate::timing;
 use crate::Verdict;
 use anyhow::{Context, Result};
 use et_emulator::elf::Lines;
+use et_emulator::labels::Labels;
 use et_emulator::{Launch, LineTable};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -23,7 +25,7 @@ pub fn run(paths: &[PathBuf], options: &Options) -> Result<Verdict> {
 
 fn one(path: &Path, options: &Options) -> Result<Verdict> {
     let file = LaunchFile::read(path)?;
-    let prepared = file.prepare(options.threads).with_context(|| format!("{}", path.display()))?;
+    let prepared = file.prepare(options).with_context(|| format!("{}", path.display()))?;
     let lines = Lines::parse(&prepared.elf, prepared.image_address).ok();
     let launch = Launch {
         entry: prepared.entry,
@@ -45,6 +47,7 @@ fn one(path: &Path, options: &Options) -> Result<Verdict> {
             return Ok(Verdict::Bad);
         }
     };
+    let profile = prepared.machine.profile();
     let mut wrong = Vec::new();
     let mut shown = Vec::new();
     for (buffer, (address, before)) in file.buffers.iter().zip(&prepared.buffers) {
@@ -64,6 +67,7 @@ fn one(path: &Path, options: &Options) -> Result<Verdict> {
             "instructions": report.instructions,
             "cycles": report.cycles,
             "macs": measure::macs_json(&report),
+            "timing": profile.as_ref().map(|profile| timing::json(profile, &Labels::default(), true)),
             "measured": measurement.map(|measured| measured.json()),
             "wrong": wrong,
         });
@@ -80,6 +84,9 @@ fn one(path: &Path, options: &Options) -> Result<Verdict> {
             measure::macs(&report, time),
             grouped(report.cycles),
         );
+        if let Some(profile) = &profile {
+            timing::print(profile, &Labels::default());
+        }
         shown.iter().for_each(|line| println!("  {line}"));
         wrong.iter().for_each(|line| println!("  WRONG: {line}"));
         if let Some(measurement) = measurement {

@@ -105,16 +105,21 @@ impl Profile {
 
     /// All commands and what lies outside as one.
     pub fn total(&self) -> Command {
-        let all = self.commands.iter().chain([&self.outside]);
-        let mut sum = all.fold(Command::default(), |mut sum, command| {
-            add(&mut sum.spent, &command.spent);
-            add(&mut sum.bytes, &command.bytes);
-            add(&mut sum.work, &command.work);
-            sum.instructions += command.instructions;
-            sum
-        });
+        let mut sum = Command::default();
+        self.commands.iter().chain([&self.outside]).for_each(|command| sum.join(command));
         (sum.end, sum.cycles) = (self.cycles, self.cycles);
         sum
+    }
+}
+
+impl Command {
+    /// Adds what another one took.
+    pub fn join(&mut self, other: &Command) {
+        add(&mut self.spent, &other.spent);
+        add(&mut self.bytes, &other.bytes);
+        add(&mut self.work, &other.work);
+        self.cycles += other.cycles;
+        self.instructions += other.instructions;
     }
 }
 
@@ -122,8 +127,7 @@ fn share(used: f64, cycles: u64) -> f64 {
     used / cycles.max(1) as f64
 }
 
-/// Adds up.
-pub fn add<const N: usize>(sum: &mut [u64; N], more: &[u64; N]) {
+fn add<const N: usize>(sum: &mut [u64; N], more: &[u64; N]) {
     sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
