@@ -417,5 +417,13 @@ uint32_t et_mul_mat_vec(const struct et_command *cmd, const struct et_grid *grid
         multiply_rows(cmd, grid, i2, i3, first, rows, &ready);
         at += take;
     }
+    // No scratch stays dirty in L1.
+    if (mine.begin < mine.end) {
+        uint64_t k = w->ne[0] < X_MAX ? w->ne[0] : X_MAX, taken = mine.end - mine.begin;
+        et_fence();
+        et_evict(grid->scratch + offsetof(struct scratch, x), (k + 7) / 8 * 32, 1);
+        et_evict(grid->scratch + offsetof(struct scratch, sums), (taken < RUN / GROUP ? taken : RUN / GROUP) * GROUP * 32, 1);
+        et_wait_cache();
+    }
     return ET_OK;
 }
