@@ -324,6 +324,9 @@ uint32_t et_mul_mat_tile(const struct et_command *cmd, const struct et_grid *gri
         multiply_strip(&p, &s, matrix, begin, end);
         at += end - begin;
     }
+    // The rest of the scratchpad was published for the tensor unit.
+    if (et_is_quantised(p.w->type))
+        et_publish_scratch(SCRATCH(grid, scales), 2 * BLOCK_SCALES);
     T_WAIT(T_EVENT_STORE);
     return ET_OK;
 }
