@@ -147,6 +147,8 @@ pub struct Prepared {
     pub exact_flags: bool,
     pub shire_mask: u64,
     pub arguments: Vec<u8>,
+    /// The image and the buffers.
+    pub labels: Labels,
     /// Address and contents of each buffer.
     pub buffers: Vec<(u64, Vec<u8>)>,
 }
@@ -229,6 +231,7 @@ impl LaunchFile {
             arguments: layout(&self.arguments, &labels).context("arguments")?,
             machine,
             elf,
+            labels,
             buffers: contents,
         })
     }

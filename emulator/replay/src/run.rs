@@ -34,7 +34,7 @@ fn one(path: &Path, options: &Options) -> Result<Verdict> {
         deadline: None,
         exact_flags: prepared.exact_flags,
         lines: lines.as_ref().map(|lines| lines as &dyn LineTable),
-        labels: None,
+        labels: Some(&prepared.labels),
     };
     let run = match measure::once(&prepared.machine, &launch, options) {
         Ok(run) => run,

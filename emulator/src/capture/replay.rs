@@ -3,7 +3,7 @@
 use super::{Capture, ImageFile, Outcome, Recorded, Topology, PAGE};
 use crate::elf::{Image, Lines};
 use crate::labels::{Extent, Labels};
-use crate::machine::{stacks, AccessError, Config, Launch, LaunchError, LineTable, Machine, Recording, Report};
+use crate::machine::{stacks, AccessError, Config, Launch, LaunchError, LineTable, Machine, Mode, Recording, Report};
 use std::fmt;
 
 impl Capture {
@@ -132,7 +132,8 @@ impl Capture {
 fn put(machine: &Machine, addr: u64, data: &[u8]) -> Result<(), AccessError> {
     let mut now = vec![0; data.len()];
     machine.peek(addr, &mut now)?;
-    if now == data {
+    // Strict mode has to know that also what is zero means something.
+    if now == data && !matches!(machine.config().mode, Mode::Strict { .. }) {
         return Ok(());
     }
     machine.poke(addr, data)
