@@ -10,10 +10,10 @@ use std::time::Duration;
 pub const USAGE: &str = "\
 Runs captured and hand-written kernel launches on the ET-SoC-1 emulator.
 
-Usage: et-replay [OPTIONS] CAPTURE...        run captures, compare memory with the recorded result
-       et-replay run [OPTIONS] LAUNCH.json...   run hand-written launches of any kernel ELF
-       et-replay show CAPTURE...             tell what is in captures
-       et-replay disasm FILE [FUNCTION]      disassemble an ELF file or a capture's image, with source lines
+Usage: et-replay [OPTIONS] CAPTURE...          run captures, compare memory with the recorded result
+       et-replay run [OPTIONS] LAUNCH.json...  run hand-written launches of any kernel ELF
+       et-replay show CAPTURE...               tell what is in captures
+       et-replay disasm FILE [FUNCTION]        disassemble an ELF file or a capture's image, with source lines
 
 CAPTURE is a directory that GGML_ET_CAPTURE made, or one of the launches in it.
 
