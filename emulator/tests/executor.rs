@@ -1,6 +1,7 @@
 //! The executor: recorded single instructions, bit for bit, and the behaviour of the loop around them. One test program,
 //! since each compiles the whole executor for its platform.
 
+mod agreement;
 mod flat;
 mod records;
 

@@ -153,7 +153,8 @@ fn shire_mask(record: &Value) -> u64 {
     minions.iter().map(|minion| minion["hart"].as_u64().expect("a hart") >> 6).fold(0, |all, shire| all | 1 << shire)
 }
 
-fn check(machine: &Machine, record: &Value, exact_flags: bool) -> Result<(), String> {
+/// Runs a record; gives the expected DRAM and other memory.
+fn run(machine: &Machine, record: &Value, exact_flags: bool) -> Result<(Vec<u8>, BTreeMap<u64, u8>), String> {
     let mut dram: Vec<u8> = (0..MEMORY_SIZE).map(|i| ((i * 7) >> 3) as u8 ^ 0x5A).collect();
     machine.write(MEMORY, &dram).unwrap();
     let mut elsewhere = BTreeMap::new();
@@ -183,17 +184,29 @@ fn check(machine: &Machine, record: &Value, exact_flags: bool) -> Result<(), Str
     for hart in (0..2048).filter(|h| shires >> (h >> 6) & 1 == 1) {
         machine.write(CODE + hart * STRIDE, &quit.bytes()).unwrap();
     }
-    let mut expected = Vec::new();
-    for (n, minion) in minions.iter().enumerate() {
-        let mut state = State::junk(n as u8 * 16 + 1);
-        state.set(&minion["in"]);
+    for (minion, state) in minions.iter().zip(states(record, &["in"])) {
         prepare(machine, minion, &state);
-        state.set(&minion["out"]);
-        expected.push(state);
     }
     let launch = Launch { exact_flags, ..launch(ENTRY, shires) };
     machine.launch(&launch).map_err(|error| error.to_string())?;
-    for (minion, mut expected) in minions.iter().zip(expected) {
+    Ok((dram, elsewhere))
+}
+
+/// The states of a record's minions, with what `groups` list.
+fn states(record: &Value, groups: &[&str]) -> Vec<State> {
+    let minions = record["harts"].as_array().expect("minions");
+    let state = |(n, minion): (usize, &Value)| {
+        let mut state = State::junk(n as u8 * 16 + 1);
+        groups.iter().for_each(|&group| state.set(&minion[group]));
+        state
+    };
+    minions.iter().enumerate().map(state).collect()
+}
+
+fn check(machine: &Machine, record: &Value, exact_flags: bool) -> Result<(), String> {
+    let (dram, elsewhere) = run(machine, record, exact_flags)?;
+    let minions = record["harts"].as_array().expect("minions");
+    for (minion, mut expected) in minions.iter().zip(states(record, &["in", "out"])) {
         let hart = minion["hart"].as_u64().unwrap();
         let mut got = collect(machine, hart);
         if !exact_flags {
@@ -243,4 +256,128 @@ fn on_two_threads() {
 #[test]
 fn without_flags() {
     all_records(2, false);
+}
+
+mod agreement {
+    //! Random programs give the same with exact flags, which the portable arithmetic computes, and without, where the
+    //! host's vector instructions do what they can.
+
+    use super::*;
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
+    use serde_json::json;
+
+    fn hex(words: &[u32]) -> String {
+        words.iter().map(|word| format!("{word:08x}")).collect()
+    }
+
+    /// A word that may be a float, a pair of halves, or four bytes; `kind` is what most are.
+    fn word(kind: u32) -> impl Strategy<Value = u32> {
+        let special = prop::sample::select(vec![
+            0,
+            0x8000_0000,
+            1,
+            0x007F_FFFF,
+            0x0080_0000,
+            0x7F7F_FFFF,
+            0x7F80_0000,
+            0xFF80_0000,
+            0x7F80_0001,
+            0x7FC0_0000,
+            0x3F80_0000,
+            0xBF80_0000,
+            0x3F7F_FFFF,
+            0x7C00_3C00,
+            0x3C00_FC00,
+            0x7E00_0001,
+            0x0001_8001,
+            0x0400_7BFF,
+        ]);
+        let usual = any::<u32>().prop_map(move |bits| match kind {
+            0 => bits & 0x807F_FFFF | (112 + (bits >> 8 & 15)) << 23,
+            1 => bits & 0x8FFF_8FFF | 0x3000_3000,
+            _ => bits,
+        });
+        prop_oneof![1 => special, 12 => usual]
+    }
+
+    /// One operation and its wait; a product has the type of the words.
+    fn step(kind: u32) -> impl Strategy<Value = Vec<(u64, u64)>> {
+        (0..8u32, any::<u64>()).prop_map(move |(choice, bits)| {
+            let shape = bits & 0x81FF_F800_00F3_F3F1;
+            let product = shape | [0, 1, 3][kind as usize] << 1;
+            match choice {
+                0 => {
+                    let codes =
+                        (0..1 + bits % 5).fold(0, |codes, t| codes | (1 + (bits >> (7 * t + 8)) % 10) << (4 * t));
+                    vec![(0x806, bits & 0x3FFF_E000_0000_0000 | codes), (0x830, 10)]
+                }
+                1 => vec![(0x83F, bits & 0x07E0_0000_0000_003F | 7 << 59 | MEMORY), (0x830, 0)],
+                2 => vec![(0x87F, bits & 0x3E78_0000_0000_0000 | 3 << 55 | (MEMORY + 0x8000)), (0x830, 8)],
+                3 => vec![(0x002, bits % 5), (0x805, bits >> 16 & 0xFFFF)],
+                // Flags that are set already would let the exact way use native arithmetic.
+                _ => vec![(0x001, 0), (0x801, product), (0x830, 7)],
+            }
+        })
+    }
+
+    fn record() -> impl Strategy<Value = Value> {
+        (0..3u32)
+            .prop_flat_map(|kind| {
+                let words = |count| prop::collection::vec(word(kind), count);
+                let floats = prop::collection::vec(word(if kind == 2 { 2 } else { 0 }), 256);
+                (floats, words(48 * 16), words(64 * 16), prop::collection::vec(step(kind), 1..6), 0..5u32)
+            })
+            .prop_map(|(f, lines, memory, steps, rounding)| {
+                let bytes =
+                    |words: &[u32]| words.iter().map(|word| format!("{:08x}", word.swap_bytes())).collect::<String>();
+                let f: Value = (0..32).map(|r| (r.to_string(), json!(hex(&f[8 * r..8 * r + 8])))).collect();
+                let scp: Value = (0..48).map(|l| (l.to_string(), json!(bytes(&lines[16 * l..16 * l + 16])))).collect();
+                let step = |(csr, value): (u64, u64)| json!([format!("{csr:x}"), format!("{value:x}"), "40"]);
+                let prog: Vec<Value> = steps.into_iter().flatten().map(step).collect();
+                json!({
+                    "mem": { "in": { format!("{MEMORY:x}"): bytes(&memory) } },
+                    "harts": [{
+                        "hart": 0,
+                        "in": { "f": f, "scp": scp, "csr": { "003": format!("{:x}", rounding << 5), "805": "ffff" } },
+                        "prog": prog,
+                    }],
+                })
+            })
+    }
+
+    /// The minion's state and memory after the program.
+    fn outcome(machine: &Machine, record: &Value, exact_flags: bool) -> Result<(State, Vec<u8>), TestCaseError> {
+        run(machine, record, exact_flags).map_err(TestCaseError::fail)?;
+        let mut state = collect(machine, 0);
+        state.csrs[0] &= 0xE0;
+        Ok((state, read_memory(machine, MEMORY, MEMORY_SIZE as usize)))
+    }
+
+    #[test]
+    fn both_ways_agree() {
+        let set = |name| std::env::var_os(name).is_some();
+        let default = ProptestConfig::default();
+        let config = ProptestConfig {
+            cases: match () {
+                () if set("PROPTEST_CASES") => default.cases,
+                () if set("GGML_ET_TEST_FULL") => 20_000,
+                () => 300,
+            },
+            rng_seed: if set("PROPTEST_RNG_SEED") { default.rng_seed } else { RngSeed::Fixed(1) },
+            failure_persistence: None,
+            max_shrink_iters: 2000,
+            ..default
+        };
+        let machine = machine::machine(1, 1);
+        let mut runner = proptest::test_runner::TestRunner::new(config);
+        let result = runner.run(&record(), |record| {
+            let (want, want_memory) = outcome(&machine, &record, true)?;
+            let (got, got_memory) = outcome(&machine, &record, false)?;
+            prop_assert_eq!(got.difference(&want), None);
+            prop_assert!(compare_memory(MEMORY, &got_memory, &want_memory).is_ok());
+            Ok(())
+        });
+        result.unwrap_or_else(|error| panic!("{error}"));
+    }
 }
