@@ -11,7 +11,7 @@
 // The compiler may hold C floats in f10-f17; whoever changes the C matrix says so.
 #define T_C_MATRIX "fa0", "fa1", "fa2", "fa3", "fa4", "fa5", "fa6", "fa7", "memory"
 
-enum { T_EVENT_LOAD = 0, T_EVENT_LOAD_1 = 1, T_EVENT_FMA = 7, T_EVENT_STORE = 8 };
+enum { T_EVENT_LOAD = 0, T_EVENT_LOAD_1 = 1, T_EVENT_FMA = 7, T_EVENT_STORE = 8, T_EVENT_QUANT = 10 };
 #define T_WAIT(event) __asm__ volatile("csrwi tensor_wait, %0" ::"i"(event) : "memory")
 
 // Operands of a load, to be or-ed: transposition of 32-bit words (16 rows of 16 words), first scratchpad line, the

@@ -313,6 +313,7 @@ static void copy_strip(const struct problem *p, uint64_t src, uint32_t rows, uin
     next;                                                                                                              \
     t_fma(multiply | T_FMA_A(LINE_A(i & 1)));                                                                          \
     t_to_f32_times(4, LINE_A(i & 1) + 4);                                                                              \
+    T_WAIT(T_EVENT_QUANT);                                                                                             \
     V("fadd.ps f0, f0, f2, rne");                                                                                      \
     V("fadd.ps f1, f1, f3, rne");                                                                                      \
     V("fadd.ps f4, f4, f6, rne");                                                                                      \
