@@ -3,6 +3,7 @@
 
 mod machine;
 
+use et_emulator::timing::{Cause, Command, Level, Profile, Work};
 use et_emulator::{Config, Machine, Mode};
 use et_isa::{encode, Op, Operands};
 use machine::Program;
@@ -80,6 +81,13 @@ fn measure(work: Task, partner: Option<Task>) -> f64 {
     u64::from_le_bytes(bytes) as f64
 }
 
+/// Makes the word at `at` a branch to the end.
+fn patch(p: &mut Program, at: usize, funct3: u32, rs1: u32, rs2: u32) {
+    let mut branch = Program::default();
+    branch.branch(funct3, rs1, rs2, (p.0.len() - at) as i32);
+    p.0[at] = branch.0[0];
+}
+
 /// Hart 0 runs its body twice [`ROUNDS`] times and stores what the second half took; hart 1 runs its own for longer.
 fn program(work: &Task, partner: Option<&Task>) -> Program {
     let mut p = Program::default();
@@ -89,12 +97,6 @@ fn program(work: &Task, partner: Option<&Task>) -> Program {
     let first = p.0.len();
     p.branch(0, 6, 0, 0);
     p.exit(0);
-    let patch = |p: &mut Program, at: usize, funct3: u32, rs1: u32, rs2: u32| {
-        let words = (p.0.len() - at) as i32;
-        let mut branch = Program::default();
-        branch.branch(funct3, rs1, rs2, words);
-        p.0[at] = branch.0[0];
-    };
     patch(&mut p, first, 0, 6, 0);
     p.li(BASE, DATA);
     p.0.extend(&work.setup);
@@ -110,7 +112,9 @@ fn program(work: &Task, partner: Option<&Task>) -> Program {
     let back = start as i32 - p.0.len() as i32;
     p.branch(1, AGAIN, 0, back);
     p.word(insn(Op::Sub, AFTER as u8, AFTER as u8, BEFORE as u8, 0));
-    p.li(6, RESULTS).sd(AFTER, 6, 0).exit(0);
+    p.li(6, RESULTS).sd(AFTER, 6, 0);
+    // A credit for hart 1, should it wait.
+    p.li(6, 0x1_3FF4_00D0).addi(7, 0, 1).sd(7, 6, 0).exit(0);
     patch(&mut p, second, 0, 6, 7);
     if let Some(partner) = partner {
         p.li(BASE, DATA + 0x10_0000);
@@ -262,7 +266,7 @@ fn two_harts_share_a_minion_as_measured() {
     // The sheet's two miss loops differ, with no cause known: the model lies between them.
     row("ALU, miss loop", alu(100), miss(), 1.54, 0.18);
     row("FMA, miss loop", fma(100), miss(), 1.17, 0.18);
-    row("ALU, nobody", alu(100), Task::default(), 1.0, 0.02);
+    row("ALU, wait for a credit", alu(100), Task { setup: vec![0x8210_5073], body: vec![] }, 1.0, 0.02);
 }
 
 const TENSOR_FMA: u32 = 0x801;
@@ -448,11 +452,8 @@ fn barriers(shires: u32) -> f64 {
     for _ in 0..shires {
         p.sd(7, 15, 0).sd(7, 15, 16).add(15, 15, 16);
     }
-    for (at, funct3, rs1, rs2) in [(skip, 0, 10, 0), (wait_on, 1, 11, 13)] {
-        let mut branch = Program::default();
-        branch.branch(funct3, rs1, rs2, (p.0.len() - at) as i32);
-        p.0[at] = branch.0[0];
-    }
+    patch(&mut p, skip, 0, 10, 0);
+    patch(&mut p, wait_on, 1, 11, 13);
     p.csrwi(0x821, 0).csrr(17, 0xC03).addi(COUNT, COUNT, -1);
     let back = start as i32 - p.0.len() as i32;
     p.branch(1, COUNT, 0, back);
@@ -473,4 +474,115 @@ fn barriers_take_what_is_expected() {
     println!("barrier of a shire with a global counter: {shire}; of the chip: {chip}");
     assert!((100.0 + 130.0..=200.0 + 2.0 * 130.0).contains(&shire), "{shire}");
     assert!((500.0..=1000.0).contains(&chip), "{chip}");
+}
+
+#[test]
+fn the_documentation_has_the_constants() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/timing.md");
+    let text = std::fs::read_to_string(path).expect("docs/timing.md");
+    let (before, _) = text.split_once("<!-- constants").expect("the place of the table");
+    let marker = text[before.len()..].lines().next().expect("the marker's line");
+    let expected = format!("{before}{marker}\n\n{}", et_emulator::timing::constants::table());
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, expected).expect("docs/timing.md");
+        return;
+    }
+    assert_eq!(text, expected, "docs/timing.md is not up to date: UPDATE_DOCS=1 writes it");
+}
+
+/// A program in which minions of several shires compute, wait, and count in memory.
+fn busy() -> Program {
+    let mut p = Program::default();
+    p.csrr(6, 0xCD0).li(7, DATA).slli(8, 6, 6).add(7, 7, 8).li(9, RESULTS).addi(10, 0, 1).addi(COUNT, 0, 30);
+    let start = p.0.len();
+    p.ld(11, 7, 0).add(11, 11, 6).sd(11, 7, 0);
+    p.amoaddg_w(12, 10, 9);
+    p.0.extend(fma(10));
+    p.slli(13, 12, 6).add(7, 7, 13).word(with_imm(Op::Andi, 13, 12, 0, 7));
+    p.branch(1, 13, 0, 2).addi(7, 7, 1024).addi(COUNT, COUNT, -1);
+    let back = start as i32 - p.0.len() as i32;
+    p.branch(1, COUNT, 0, back).exit(0);
+    p
+}
+
+#[test]
+fn cycles_do_not_depend_on_the_host() {
+    let run = |threads: usize| {
+        let config = Config { shires: 2, threads, dram_bytes: 8 << 30, mode: Mode::Timing };
+        let machine = Machine::new(config).expect("a machine");
+        let profiles: Vec<Profile> = (0..2)
+            .map(|_| {
+                machine.fill(DATA, 1 << 20, 0).expect("memory");
+                machine.fill(RESULTS, 64, 0).expect("memory");
+                busy().run(&machine, 3).expect("a launch");
+                machine.profile().expect("a profile")
+            })
+            .collect();
+        assert_eq!(profiles[0], profiles[1], "the second launch");
+        profiles[0].clone()
+    };
+    let profile = run(1);
+    assert_eq!(profile, run(2), "two host threads");
+    assert!(profile.cycles > 10_000);
+}
+
+#[test]
+fn commands_are_told_apart() {
+    // Command 1 (mark 1) computes; command 2 reads memory; hart 1 of minion 0 alone works in both.
+    let machine = machine(1);
+    let mut p = Program::default();
+    let mark = |p: &mut Program, command: u32| {
+        p.csrwi(0x8D3, command);
+    };
+    p.csrr(6, 0xCD0).addi(7, 0, 1).li(BASE, DATA);
+    mark(&mut p, 1);
+    p.branch(1, 6, 7, 101);
+    p.0.extend(fma(100));
+    mark(&mut p, 2);
+    p.branch(1, 6, 7, 61);
+    p.0.extend((0..20).flat_map(|i| {
+        let load = with_imm(Op::Ld, 8, 5, 0, 64 * i);
+        [load, with_imm(Op::Addi, 9, 8, 0, 0), with_imm(Op::Addi, 9, 9, 0, 0)]
+    }));
+    mark(&mut p, 0);
+    p.exit(0);
+    let report = p.run(&machine, 1).expect("a launch");
+    let profile = machine.profile().expect("a profile");
+    assert_eq!(profile.minions, 32);
+    assert_eq!(profile.commands.len(), 2);
+    let [first, second] = &profile.commands[..] else { unreachable!() };
+    assert_eq!((first.critical, second.critical), (1, 1));
+    assert_eq!(first.work[Work::Lanes as usize], 800);
+    assert_eq!(second.work, [0; 4]);
+    let dram = |command: &Command| command.bytes[Level::Dram as usize];
+    assert!(dram(second) >= 20 * 64, "{second:?}");
+    assert!(second.spent[Cause::Memory as usize] > 18 * 250, "{second:?}");
+    assert_eq!(second.spent[Cause::Sync as usize], 0);
+    let parts = first.cycles + second.cycles + profile.outside.cycles;
+    assert_eq!((parts, profile.cycles), (profile.cycles, report.cycles.max(profile.cycles)));
+    let count = profile.commands.iter().chain([&profile.outside]).map(|command| command.instructions).sum::<u64>();
+    // The marks and the last calls are not counted as retired before they are done.
+    assert_eq!(count, report.instructions + 64, "the call that ends a hart does not retire");
+}
+
+#[test]
+fn exchanges_take_the_message_and_the_registers() {
+    // 2.4: registers * 8 + latency, after both sides have come. Minion 0 receives 4 registers from minion 1.
+    let machine = machine(1);
+    let mut p = Program::default();
+    let (send, receive) = (4 << 16, 4 << 16 | 1 << 3 | 1);
+    p.csrr(6, 0xCD0).li(7, receive).li(8, send).addi(9, 0, 2);
+    let (zero, one) = (p.0.len(), p.0.len() + 1);
+    p.branch(0, 6, 0, 0).branch(0, 6, 9, 0).exit(0);
+    patch(&mut p, one, 0, 6, 9);
+    p.csrrw(0, 0x800, 8).word(wait(9)).exit(0);
+    patch(&mut p, zero, 0, 6, 0);
+    // Long after the other.
+    p.0.extend(vec![with_imm(Op::Jal, 0, 0, 0, 4); 200]);
+    p.csrr(10, 0xC03).csrrw(0, 0x800, 7).word(wait(9)).csrr(11, 0xC03);
+    p.word(insn(Op::Sub, 11, 11, 10, 0)).li(12, RESULTS).sd(11, 12, 0).exit(0);
+    p.run(&machine, 1).expect("a launch");
+    let mut bytes = [0; 8];
+    machine.read(RESULTS, &mut bytes).expect("a result");
+    near("exchange of 4 registers", u64::from_le_bytes(bytes) as f64 - 5.0, 4.0 * 8.0 + 33.0, 0.05);
 }
