@@ -14,35 +14,6 @@ use object::{Object, ObjectSection, SectionKind};
 
 const DEFAULT_TOOLCHAIN: &str = "riscv64-unknown-elf-";
 
-/// The chip has no divider and no 64-bit conversions: `-mno-fdiv` keeps the first out, the check of the image finds the
-/// second. Absolute jump tables would tie the image to its link address.
-const FLAGS: &[&str] = &[
-    "-std=gnu11",
-    "-O2",
-    "-g",
-    "-march=rv64imfc",
-    "-mabi=lp64f",
-    "-mcmodel=medany",
-    "-ffreestanding",
-    "-fno-jump-tables",
-    "-fno-math-errno",
-    "-ffp-contract=fast",
-    "-fno-tree-loop-distribute-patterns",
-    "-fno-asynchronous-unwind-tables",
-    "-mno-fdiv",
-    "-mno-riscv-attribute",
-    "-Wa,-mno-arch-attr",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-];
-
-/// f0-f9 and f18-f31 belong to vector code (kernels/include/et_vector.h).
-const VECTOR_REGISTERS: &[&str] = &[
-    "ft0", "ft1", "ft2", "ft3", "ft4", "ft5", "ft6", "ft7", "ft8", "ft9", "ft10", "ft11", "fs0", "fs1", "fs2", "fs3",
-    "fs4", "fs5", "fs6", "fs7", "fs8", "fs9", "fs10", "fs11",
-];
-
 fn main() -> ExitCode {
     match build() {
         Ok(()) => ExitCode::SUCCESS,
@@ -90,6 +61,7 @@ fn bindings(root: &Path, out: &Path) -> Result<()> {
 fn compile(root: &Path, out: &Path) -> Result<PathBuf> {
     let prefix = env::var("ET_TOOLCHAIN").unwrap_or_else(|_| DEFAULT_TOOLCHAIN.to_owned());
     let gcc = format!("{prefix}gcc");
+    let options = |file: &str| format!("@{}", root.join("kernels").join(file).display());
     let instructions = out.join("et_instructions.inc");
     fs::write(&instructions, et_isa::assembler_include()).context("can't write the assembler macros")?;
 
@@ -105,8 +77,7 @@ fn compile(root: &Path, out: &Path) -> Result<PathBuf> {
         let object = out.join(source.with_extension("o").file_name().context("a source without a name")?);
         let mut command = Command::new(&gcc);
         command
-            .args(FLAGS)
-            .args(VECTOR_REGISTERS.iter().map(|name| format!("-ffixed-{name}")))
+            .arg(options("compile.flags"))
             .arg(format!("-Wa,{}", instructions.display()))
             .arg(format!("-ffile-prefix-map={}=.", root.display()))
             .arg("-I")
@@ -122,8 +93,7 @@ fn compile(root: &Path, out: &Path) -> Result<PathBuf> {
     let debug = out.join("et_kernels.debug");
     let script = root.join("kernels/image.ld");
     let mut link = Command::new(&gcc);
-    link.args(["-march=rv64imfc", "-mabi=lp64f", "-mcmodel=medany", "-nostdlib", "-static"])
-        .args(["-Wl,--build-id=sha1", "-Wl,-z,max-page-size=64", "-Wl,--fatal-warnings", "-Wl,--no-warn-rwx-segments"])
+    link.arg(options("link.flags"))
         .arg("-T")
         .arg(&script)
         .args(&objects)
