@@ -8,6 +8,7 @@ mod records;
 use et_emulator::code::Code;
 use et_emulator::exec::{code_reads_flags, run, Stop};
 use et_emulator::hart::Hart;
+use et_emulator::trap::{Cause, Trap};
 use et_isa::{encode, Op, Operands};
 use flat::{run_file, Flat};
 
@@ -186,4 +187,31 @@ fn gathers_and_scatters_of_consecutive_elements() {
             assert!(!platform.memory.contains_key(&(base + 0x40 + 8 * size as u64)));
         }
     }
+}
+
+/// `flw.ps f4, 0(x10)` or another load with one active lane, from `addr`.
+fn masked_load(op: Op, addr: u64, mask: u8) -> Stop {
+    let (mut hart, mut code, mut platform) =
+        start(CODE, &[insn(op, Operands { rd: 4, rs1: 10, ..Default::default() })]);
+    hart.x[10] = addr;
+    hart.m[0] = mask;
+    run(&mut hart, &mut code, &mut platform, 1)
+}
+
+#[test]
+fn a_vector_inside_one_line_is_one_access() {
+    let fault = |tval| Stop::Trap(Trap { cause: Cause::LoadAccess, tval });
+    for op in [Op::FlwPs, Op::FlwlPs, Op::FlwgPs] {
+        assert_eq!(masked_load(op, 0x1000, 0x10), fault(0x1000), "{op:?}");
+        assert_eq!(masked_load(op, 0x1001, 0), Stop::Budget, "{op:?} without active lanes");
+    }
+    // Across lines, the lanes are accessed one by one.
+    assert_eq!(masked_load(Op::FlwPs, 0x1030, 0x10), fault(0x1040));
+    // The coherent loads are aligned, whichever lanes are active.
+    assert_eq!(masked_load(Op::FlwlPs, 0x81_0000_0010, 0x10), fault(0x81_0000_0010));
+    let store = insn(Op::FswPs, Operands { rs2: 4, rs1: 10, ..Default::default() });
+    let (mut hart, mut code, mut platform) = start(CODE, &[store]);
+    (hart.x[10], hart.m[0]) = (0x1008, 0x80);
+    let want = Stop::Trap(Trap { cause: Cause::StoreAccess, tval: 0x1008 });
+    assert_eq!(run(&mut hart, &mut code, &mut platform, 1), want);
 }

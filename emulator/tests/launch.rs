@@ -123,6 +123,28 @@ fn faults_name_hart_place_and_cause() {
 }
 
 #[test]
+fn what_is_absent_is_a_bus_error_only_where_the_access_is_allowed() {
+    // A register of shire 5, and scratchpad of shire 5, on a machine without it.
+    const REGISTER: u64 = 0x1_0034_00C0 | 5 << 22;
+    const SCRATCHPAD: u64 = 0x8000_0000 | 5 << 23;
+    const AMOADDL_W: u32 = 0x0000_203B;
+    let cause = |addr: u64, access: fn(&mut Program) -> &mut Program| {
+        let mut program = Program::default();
+        access(program.li(6, addr));
+        fault(&program).1.cause
+    };
+    assert_eq!(cause(REGISTER, |p| p.ld(7, 6, 0)), Cause::BusError);
+    assert_eq!(cause(REGISTER, |p| p.lw(7, 6, 0)), Cause::LoadAccess);
+    assert_eq!(cause(REGISTER, |p| p.ld(7, 6, 4)), Cause::LoadAccess);
+    assert_eq!(cause(REGISTER, |p| p.sw(7, 6, 0)), Cause::StoreAccess);
+    assert_eq!(cause(REGISTER, |p| p.amoaddg_w(7, 7, 6)), Cause::StoreAccess);
+    assert_eq!(cause(SCRATCHPAD, |p| p.lw(7, 6, 1)), Cause::BusError);
+    assert_eq!(cause(SCRATCHPAD, |p| p.amoaddg_w(7, 7, 6)), Cause::BusError);
+    assert_eq!(cause(SCRATCHPAD + 2, |p| p.amoaddg_w(7, 7, 6)), Cause::StoreAccess);
+    assert_eq!(cause(SCRATCHPAD, |p| p.word(AMOADDL_W | 7 << 20 | 6 << 15 | 7 << 7)), Cause::StoreAccess);
+}
+
+#[test]
 fn a_deadlock_says_who_waits_for_what() {
     // Minion 2 sends to minion 9, which does not receive; all other harts wait for a credit.
     let mut send = Program::default();
