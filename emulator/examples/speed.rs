@@ -1,7 +1,8 @@
 //! Measures the executor on small loops that all harts of one shire run, on one host thread:
-//! `cargo run --release -p et-emulator --example speed [name...]`. Prints millions of guest instructions per second.
+//! `cargo run --release -p et-emulator --example speed [name...]`. Prints millions of guest instructions per second,
+//! interpreted and translated.
 
-use et_emulator::{Config, Launch, Machine};
+use et_emulator::{Config, Launch, LaunchError, Machine};
 use et_isa::{encode, Op, Operands};
 use std::time::Instant;
 
@@ -108,35 +109,41 @@ fn kernel(body: &[u32]) -> Vec<u32> {
     code
 }
 
+/// Millions of instructions per second of a loop, or what went wrong.
+fn measure(body: &[u32], translate_after: Option<u32>) -> Result<f64, LaunchError> {
+    let config = Config { shires: 1, threads: 1, translate_after, ..Config::default() };
+    let machine = Machine::new(config).expect("a machine");
+    let words = kernel(body);
+    let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    machine.write(CODE, &code).expect("code fits");
+    let data: Vec<u8> = (0..1 << 17).flat_map(|i: u32| (1.0 + (i % 17) as f32 * 0.125).to_le_bytes()).collect();
+    machine.write(DATA, &data).expect("data fits");
+    let args: Vec<u8> = [DATA, 0x39_8A41_8820].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let launch = Launch {
+        entry: CODE,
+        args: &args,
+        shire_mask: 1,
+        deadline: None,
+        lines: None,
+        labels: None,
+        exact_flags: false,
+    };
+    let start = Instant::now();
+    let report = machine.launch(&launch)?;
+    Ok(report.instructions as f64 / start.elapsed().as_secs_f64() / 1e6)
+}
+
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
+    println!("{:8} {:>12} {:>12}", "M/s", "interpreted", "translated");
     for (name, body) in bodies() {
         if !wanted.is_empty() && !wanted.iter().any(|w| w == name) {
             continue;
         }
-        let machine = Machine::new(Config { shires: 1, threads: 1, ..Config::default() }).expect("a machine");
-        let words = kernel(&body);
-        let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        machine.write(CODE, &code).expect("code fits");
-        let data: Vec<u8> = (0..1 << 17).flat_map(|i: u32| (1.0 + (i % 17) as f32 * 0.125).to_le_bytes()).collect();
-        machine.write(DATA, &data).expect("data fits");
-        let args: Vec<u8> = [DATA, 0x39_8A41_8820].iter().flat_map(|value| value.to_le_bytes()).collect();
-        let launch = Launch {
-            entry: CODE,
-            args: &args,
-            shire_mask: 1,
-            deadline: None,
-            lines: None,
-            labels: None,
-            exact_flags: false,
-        };
-        let start = Instant::now();
-        match machine.launch(&launch) {
-            Ok(report) => {
-                let seconds = start.elapsed().as_secs_f64();
-                println!("{name:8} {:8.1} M/s", report.instructions as f64 / seconds / 1e6);
-            }
-            Err(error) => println!("{name:8} {error}"),
+        let speeds = [None, Some(Config::TRANSLATE_AFTER)].map(|translate_after| measure(&body, translate_after));
+        match speeds {
+            [Ok(interpreted), Ok(translated)] => println!("{name:8} {interpreted:12.1} {translated:12.1}"),
+            [Err(error), _] | [_, Err(error)] => println!("{name:8} {error}"),
         }
     }
 }

@@ -8,7 +8,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use et_isa::{is_compressed, Class, Insn, Op, Status};
 
+#[cfg(target_arch = "x86_64")]
+use crate::jit::Translator;
 use crate::platform::Platform;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::Avx2;
 use crate::trap::Trap;
 
 const PAGE: u64 = 4096;
@@ -93,11 +97,11 @@ pub(crate) struct Page {
     pub slots: [Slot; SLOTS],
 }
 
-/// Spreads page numbers; nobody attacks with them.
+/// Spreads page numbers and addresses; nobody attacks with them.
 #[derive(Default)]
-struct PageHasher(u64);
+pub(crate) struct AddressHasher(u64);
 
-impl Hasher for PageHasher {
+impl Hasher for AddressHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&byte| self.write_u64(self.0 ^ u64::from(byte)));
     }
@@ -113,15 +117,54 @@ impl Hasher for PageHasher {
 
 /// The decoded code that one host thread has run.
 pub struct Code {
-    pages: HashMap<u64, Box<Page>, BuildHasherDefault<PageHasher>>,
+    pages: HashMap<u64, Box<Page>, BuildHasherDefault<AddressHasher>>,
     exact_flags: bool,
+    translate_after: Option<u32>,
+    #[cfg(target_arch = "x86_64")]
+    translator: Option<Box<Translator>>,
 }
 
 impl Code {
     /// An empty cache. With `exact_flags` the floating-point flags in fcsr are computed; without, they are left alone,
     /// which only a kernel that reads them can tell (see [`code_reads_flags`](crate::exec::code_reads_flags)).
     pub fn new(exact_flags: bool) -> Self {
-        Code { pages: HashMap::default(), exact_flags }
+        Code {
+            pages: HashMap::default(),
+            exact_flags,
+            translate_after: None,
+            #[cfg(target_arch = "x86_64")]
+            translator: None,
+        }
+    }
+
+    /// Translates what has run so many times to host code, where the platform and the host allow it. Not with exact
+    /// flags.
+    pub fn translate_after(self, times: Option<u32>) -> Self {
+        Code { translate_after: times, ..self }
+    }
+
+    /// Whether code is translated.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn translates(&self) -> bool {
+        self.translate_after.is_some()
+    }
+
+    /// The translated code, if it is wanted and possible. To be given back.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn take_translator(&mut self, proof: Avx2) -> Option<Box<Translator>> {
+        let times = self.translate_after?;
+        let translator = self.translator.take().or_else(|| Translator::new(proof, times).map(Box::new));
+        if translator.is_none() {
+            // The host does not allow it.
+            self.translate_after = None;
+        }
+        translator
+    }
+
+    /// Takes translated code back.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn put_translator(&mut self, translator: Box<Translator>) {
+        self.translator = Some(translator);
     }
 
     /// Whether floating-point flags are computed.
@@ -132,6 +175,7 @@ impl Code {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.pages.clear();
+        self.forget_translations();
     }
 
     /// Forgets what lies in `len` bytes at `addr`, because the host wrote there.
@@ -139,7 +183,28 @@ impl Code {
         // An instruction may begin in the two bytes before.
         let first = addr.saturating_sub(2) / PAGE;
         let last = addr.saturating_add(len) / PAGE;
+        let pages = self.pages.len();
         self.pages.retain(|number, _| !(first..=last).contains(number));
+        if self.pages.len() != pages {
+            self.forget_translations();
+        }
+    }
+
+    fn forget_translations(&mut self) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(translator) = &mut self.translator {
+            translator.clear();
+        }
+    }
+
+    /// The instruction at `pc`, decoded if it was not yet; `None` if it cannot be fetched.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn slot<P: Platform>(&mut self, platform: &mut P, pc: u64) -> Option<Slot> {
+        let slot = &mut self.page(pc).slots[(pc % PAGE / 2) as usize];
+        if slot.state == State::Undecoded {
+            *slot = decode(platform, pc).ok()?;
+        }
+        Some(*slot)
     }
 
     /// The page of `pc`.

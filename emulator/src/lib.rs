@@ -11,6 +11,8 @@ pub mod exec;
 pub mod fp;
 pub mod hart;
 pub mod hex;
+#[cfg(target_arch = "x86_64")]
+mod jit;
 pub mod labels;
 pub mod machine;
 pub mod memory;

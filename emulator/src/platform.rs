@@ -5,6 +5,7 @@
 
 use crate::code::Slot;
 use crate::hart::Hart;
+use crate::memory::Window;
 use crate::trap::Trap;
 
 /// Where a memory access acts (ISA sheet 6.1).
@@ -47,11 +48,30 @@ pub enum Outcome {
     Block,
 }
 
+/// Memory that a hart's plain accesses reach without anybody noticing.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows {
+    /// DRAM from [`OPEN_BASE`](crate::memory::OPEN_BASE) on.
+    pub dram: Window,
+    /// The own shire's scratchpad, in the format that names "own shire".
+    pub scratchpad: Window,
+}
+
 /// What a hart can reach. Addresses are virtual = physical in bits 39:0 (translation is off).
 /// Every method is called from the host thread that runs the hart; harts of one minion share a thread.
 pub trait Platform {
     /// Whether [`step`](Platform::step) is called. Then the platform also keeps [`Hart::clock`].
     const WATCHES: bool = false;
+
+    /// Whether [`windows`](Platform::windows) may give something, so that code is worth translating.
+    const TRANSLATES: bool = false;
+
+    /// Where plain accesses go, if host code may do them in place of [`load`](Platform::load) and
+    /// [`store`](Platform::store).
+    #[inline(always)]
+    fn windows(&self, _hart: &Hart) -> Option<Windows> {
+        None
+    }
 
     /// Called before each instruction, with `hart.pc` at it. An instruction that then blocks is announced again.
     #[inline(always)]

@@ -4,8 +4,8 @@ mod machine;
 mod records;
 
 use et_emulator::hart::Hart;
-use et_emulator::{Launch, LaunchError, Machine};
-use machine::{launch, machine, Program, CODE};
+use et_emulator::{Config, Launch, LaunchError, Machine};
+use machine::{launch, machine_with, Program, CODE};
 use records::sources;
 use records::state::Single;
 use serde_json::Value;
@@ -195,10 +195,11 @@ fn check(machine: &Machine, record: &Value, exact_flags: bool, skipped: &mut usi
 fn run_file(file: &str) {
     for source in sources(file) {
         let shires = |record: &Value| 1 + (record.get("hart").and_then(Value::as_u64).unwrap_or(0) >> 6) as u32;
-        let machine = machine(source.records.iter().map(shires).max().unwrap_or(1), 1);
-        for exact_flags in [true, false] {
+        let shires = source.records.iter().map(shires).max().unwrap_or(1);
+        for (exact_flags, translate_after) in [(true, None), (false, None), (false, Some(0))] {
+            let machine = machine_with(Config { shires, threads: 1, translate_after, ..Config::default() });
             let mut skipped = 0;
-            source.check(&format!("on a machine, flags {exact_flags}"), |record| {
+            source.check(&format!("on a machine, flags {exact_flags}, translated {translate_after:?}"), |record| {
                 check(&machine, record, exact_flags, &mut skipped)
             });
             assert!(skipped <= 3 + source.records.len() / 50, "{skipped} of {} cannot be run", source.records.len());

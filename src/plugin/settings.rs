@@ -24,7 +24,8 @@ pub enum Choice {
 pub struct Settings {
     /// `GGML_ET_DEVICE`.
     pub choice: Choice,
-    /// `GGML_ET_EMU`, `GGML_ET_EMU_SEED`, `GGML_ET_EMU_SHIRES`, `GGML_ET_EMU_MEMORY`, `GGML_ET_EMU_THREADS`.
+    /// `GGML_ET_EMU`, `GGML_ET_EMU_JIT`, `GGML_ET_EMU_SEED`, `GGML_ET_EMU_SHIRES`, `GGML_ET_EMU_MEMORY`,
+    /// `GGML_ET_EMU_THREADS`.
     pub emulator: Config,
     /// `GGML_ET_SHIRE_MASK`.
     pub shires: Option<u64>,
@@ -75,6 +76,7 @@ impl Settings {
             Some("timing") => Mode::Timing,
             Some(other) => return Err(wrong("GGML_ET_EMU", other, "fast, strict or timing")),
         };
+        let jit = env.switch("GGML_ET_EMU_JIT", true)?;
         let mask = env.parse("GGML_ET_SHIRE_MASK", "a bit mask such as 0xff, with at least one bit", |text| {
             let number = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
                 Some(digits) => u64::from_str_radix(digits, 16),
@@ -98,6 +100,7 @@ impl Settings {
                 dram_bytes: memory.unwrap_or(default.dram_bytes),
                 threads: threads.unwrap_or(default.threads),
                 mode,
+                translate_after: if jit { default.translate_after } else { None },
             },
             shires: mask,
             kernels: env.value("GGML_ET_KERNELS_PATH").map(PathBuf::from),
@@ -218,6 +221,7 @@ mod tests {
         assert_eq!(range("4"), Some(4..=4));
         assert!(settings.filter.unwrap().is_match("MUL"));
         assert_eq!(read(&[("GGML_ET_EMU_MEMORY", "2GiB")]).unwrap().emulator.dram_bytes, 2 << 30);
+        assert_eq!(read(&[("GGML_ET_EMU_JIT", "0")]).unwrap().emulator.translate_after, None);
     }
 
     #[test]
@@ -232,6 +236,7 @@ mod tests {
             ("GGML_ET_EMU_MEMORY", "1M"),
             ("GGML_ET_EMU_MEMORY", "99999999999999999999G"),
             ("GGML_ET_EMU_THREADS", "-1"),
+            ("GGML_ET_EMU_JIT", "2"),
             ("GGML_ET_SHIRE_MASK", "0"),
             ("GGML_ET_SHIRE_MASK", "all"),
             ("GGML_ET_UBERKERNEL", "yes"),

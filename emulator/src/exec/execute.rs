@@ -6,7 +6,7 @@ use super::csr::Access;
 use super::interp::Position;
 use super::vector::{immediate_float, scalar};
 use super::{Core, Done, Exit};
-use crate::code::{Page, Slot};
+use crate::code::Slot;
 use crate::fp::{self, Rounding};
 use crate::platform::{Atomic, Level, Platform};
 use crate::simd::{self, each, Vectors};
@@ -19,7 +19,7 @@ pub(super) fn execute<'p, P: Platform, V: Vectors, const FLAGS: bool>(
     op: Op,
     mut s: &'p Slot,
     at: &mut Position,
-    page: &'p Page,
+    page: &'p [Slot],
 ) -> Done {
     // Macros, not functions over closures: the fast forms must be inlined here, where the host's vector instructions
     // are switched on.

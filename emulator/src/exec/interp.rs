@@ -1,8 +1,10 @@
 //! The instruction loop.
 
 use super::execute::execute;
+#[cfg(target_arch = "x86_64")]
+use super::native;
 use super::{Core, Done, Exit, Stop};
-use crate::code::{decode, fetch, page_base, Code, Page, Slot, State};
+use crate::code::{decode, fetch, page_base, Code, Slot, State};
 use crate::hart::Hart;
 use crate::platform::Platform;
 use crate::simd::Vectors;
@@ -18,7 +20,7 @@ pub(super) struct Position {
     /// The slot that comes next.
     next: usize,
     /// Instructions that may still retire.
-    left: u64,
+    pub(super) left: u64,
     /// `left` at the last time the hart's counters were brought up to date.
     counted: u64,
 }
@@ -27,6 +29,13 @@ impl Position {
     #[inline(always)]
     fn address(&self, slot: usize) -> u64 {
         self.base.wrapping_add((slot as u64).wrapping_mul(2))
+    }
+
+    /// Goes to the instruction `s` at `pc`, which is not in the page.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(super) fn begin(&mut self, pc: u64, s: &Slot) {
+        (self.base, self.ip, self.next) = (pc, 0, s.step as usize);
     }
 
     /// Address of the current instruction.
@@ -60,8 +69,8 @@ impl Position {
     /// The next instruction, if it is one of `op` that can execute like the one that just did. Going on with it saves the
     /// search for what to do, which is what short instructions cost most.
     #[inline(always)]
-    pub(super) fn repeat<'p, P: Platform>(&mut self, page: &'p Page, op: Op) -> Option<&'p Slot> {
-        let slot = page.slots.get(self.next)?;
+    pub(super) fn repeat<'p, P: Platform>(&mut self, page: &'p [Slot], op: Op) -> Option<&'p Slot> {
+        let slot = page.get(self.next)?;
         if P::WATCHES || slot.op != op || slot.state != State::Ready || self.left == 1 {
             return None;
         }
@@ -91,7 +100,19 @@ pub(super) fn run<P: Platform, V: Vectors, const FLAGS: bool>(
     budget: u64,
 ) -> Stop {
     let mut at = Position { base: 0, ip: 0, next: 0, left: budget, counted: budget };
+    #[cfg(target_arch = "x86_64")]
+    let translates = P::TRANSLATES && !FLAGS && core.vectors.avx2().is_some() && code.translates();
+    #[cfg(not(target_arch = "x86_64"))]
+    let translates = false;
     'page: loop {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(vectors) = core.vectors.avx2().filter(|_| translates) {
+            let mut core = Core::<P, _, false> { hart: core.hart, platform: core.platform, vectors };
+            if let Some(exit) = native::run(&mut core, code, &mut at) {
+                at.count::<P>(core.hart);
+                return stopped(core.platform, exit, core.hart.pc);
+            }
+        }
         at.base = page_base(core.hart.pc);
         at.ip = ((core.hart.pc - at.base) / 2) as usize;
         let page = code.page(core.hart.pc);
@@ -126,21 +147,33 @@ pub(super) fn run<P: Platform, V: Vectors, const FLAGS: bool>(
                 core.hart.pc = at.pc();
                 core.platform.step(core.hart, s);
             }
-            let done = execute(&mut core, s.op, s, &mut at, page);
+            let done = execute(&mut core, s.op, s, &mut at, &page.slots);
             match done {
                 Ok(()) => {
                     at.left -= 1;
+                    if translates && at.next.wrapping_sub(at.ip) > 2 {
+                        // A taken branch: there may be translated code at its target.
+                        core.hart.pc = at.link();
+                        continue 'page;
+                    }
                     at.ip = at.next;
                 }
-                Err(Exit::Trap(trap)) => break Stop::Trap(trap),
-                Err(Exit::Illegal) => break Stop::Trap(refused(core.platform, State::Illegal, at.pc())),
-                Err(Exit::Blocked) => break Stop::Blocked,
-                Err(Exit::Ecall) => break Stop::Ecall,
+                Err(exit) => break stopped(core.platform, exit, at.pc()),
             }
         };
         core.hart.pc = at.pc();
         at.count::<P>(core.hart);
         return stop;
+    }
+}
+
+/// Why an instruction at `pc` that did not retire stops the hart.
+fn stopped<P: Platform>(platform: &mut P, exit: Exit, pc: u64) -> Stop {
+    match exit {
+        Exit::Trap(trap) => Stop::Trap(trap),
+        Exit::Illegal => Stop::Trap(refused(platform, State::Illegal, pc)),
+        Exit::Blocked => Stop::Blocked,
+        Exit::Ecall => Stop::Ecall,
     }
 }
 

@@ -7,9 +7,14 @@ mod csr;
 mod execute;
 mod interp;
 mod memory;
+#[cfg(target_arch = "x86_64")]
+mod native;
 mod vector;
 
 use et_isa::{is_compressed, Class, Insn};
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use vector::immediate_float;
 
 use crate::code::{Code, Slot};
 use crate::hart::Hart;

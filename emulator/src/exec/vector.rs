@@ -240,7 +240,7 @@ impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
 }
 
 /// The float that `fbci.ps` broadcasts: 20 upper bits, and 12 lower ones that continue the last digit (sheet 2.5).
-pub(super) fn immediate_float(imm20: u32) -> u32 {
+pub(crate) fn immediate_float(imm20: u32) -> u32 {
     let last = imm20 & 0xF;
     let low = if last < 8 { last } else { (last + 1) & 0xF };
     imm20 << 12 | last << 8 | last << 4 | low

@@ -30,15 +30,26 @@ pub struct Config {
     pub threads: usize,
     /// How faithfully.
     pub mode: Mode,
+    /// Code that has run so many times is translated to host code; `None` interprets all code. Results do not depend on
+    /// it. Fast mode on x86-64 with AVX2 alone translates.
+    pub translate_after: Option<u32>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { shires: 1, dram_bytes: 16 << 30, threads: 0, mode: Mode::Fast }
+        Config {
+            shires: 1,
+            dram_bytes: 16 << 30,
+            threads: 0,
+            mode: Mode::Fast,
+            translate_after: Some(Self::TRANSLATE_AFTER),
+        }
     }
 }
 
 impl Config {
+    /// When code is translated by default: often enough to be worth more than it costs.
+    pub const TRANSLATE_AFTER: u32 = 40;
     /// The largest number of compute shires on the chip.
     pub const MAX_SHIRES: u32 = 32;
     /// The largest DRAM that the chip can address.

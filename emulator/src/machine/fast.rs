@@ -2,8 +2,8 @@
 
 use super::turn::Station;
 use crate::hart::Hart;
-use crate::memory::{region, Mapping, Memory, Region, OPEN_BASE};
-use crate::platform::{Atomic, Level, Outcome, Platform};
+use crate::memory::{region, Mapping, Memory, Region, Window, OPEN_BASE, OWN_SCRATCHPAD, SCRATCHPAD_BYTES};
+use crate::platform::{Atomic, Level, Outcome, Platform, Windows};
 use crate::sync::{Board, WaitFor};
 use crate::tensor::{Engine, Outside, Step, Unit};
 use crate::trap::{Cause, Trap};
@@ -202,6 +202,16 @@ impl<'a, O: Outside> Fast<'a, O> {
 }
 
 impl<O: Outside> Platform for Fast<'_, O> {
+    const TRANSLATES: bool = true;
+
+    fn windows(&self, hart: &Hart) -> Option<Windows> {
+        let offset = u64::from(shire(hart)) * SCRATCHPAD_BYTES;
+        Some(Windows {
+            dram: Window::new(OPEN_BASE, self.dram, 0, self.dram.len() as u64)?,
+            scratchpad: Window::new(OWN_SCRATCHPAD, &self.memory.scratchpads, offset, SCRATCHPAD_BYTES)?,
+        })
+    }
+
     #[inline(always)]
     fn load<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64) -> Result<[u8; N], Trap> {
         if level == Level::L1 || addr.is_multiple_of(N as u64) {

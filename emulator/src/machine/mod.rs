@@ -59,7 +59,7 @@ impl Machine {
         config.check()?;
         let memory = Memory::new(config.shires, config.dram_bytes)
             .map_err(|error| ConfigError::Memory(config.dram_bytes, error))?;
-        let workers = Mutex::new(Workers::new(config.host_threads()));
+        let workers = Mutex::new(Workers::new(config.host_threads(), config.translate_after));
         Ok(Machine {
             memory,
             config,

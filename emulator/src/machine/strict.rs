@@ -43,9 +43,6 @@ pub(super) fn run(
     watch.write_all_back();
     if result.is_ok() {
         watch.check_sync();
-        if let Some(labels) = launch.labels {
-            watch.check_results(labels);
-        }
     }
     if watch.findings.is_empty() {
         return result;
@@ -353,11 +350,6 @@ impl Platform for Strict<'_, '_> {
 
 impl Station for Strict<'_, '_> {
     fn refresh(&mut self, hart: &mut Hart) {
-        let eye = self.inner.outside_mut();
-        if eye.random.below(8) == 0 {
-            let choice = eye.random.next() as usize;
-            eye.watch.write_back_early(eye.watch.place(hart), choice);
-        }
         self.inner.refresh(hart);
     }
 
@@ -396,8 +388,7 @@ impl Outside for Eye<'_, '_> {
             Some((key, at)) => {
                 self.watch.check_value(place, key, bad);
                 self.watch.check_source(place, addr);
-                let early = self.random.below(2) == 0;
-                self.watch.store_around(place, key, at, &data, bad, 8, early);
+                self.watch.store_around(place, key, at, &data, bad, 8);
                 Ok(())
             }
             None => self.watch.memory.write_block(u32::from(hart.id >> 6), addr, data),
@@ -409,8 +400,7 @@ impl Outside for Eye<'_, '_> {
         let bad = self.watch.next_row(place);
         if let Some((key, at)) = self.watch.key(Region::Scratchpad(offset)) {
             let event = 2 + (hart.x[31] & 1) as u8;
-            let early = self.random.below(2) == 0;
-            self.watch.store_around(place, key, at, &line, bad, event, early);
+            self.watch.store_around(place, key, at, &line, bad, event);
         }
     }
 

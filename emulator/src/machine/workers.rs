@@ -12,19 +12,24 @@ pub(super) struct Worker {
 }
 
 /// The belongings of all host threads that launches may use.
-pub(super) struct Workers(Vec<Worker>);
+pub(super) struct Workers {
+    all: Vec<Worker>,
+    translate_after: Option<u32>,
+}
 
 impl Workers {
-    pub fn new(threads: usize) -> Self {
-        Workers((0..threads).map(|_| Worker { code: Code::new(false), minions: Vec::new() }).collect())
+    /// With code that is translated after it has run so many times.
+    pub fn new(threads: usize, translate_after: Option<u32>) -> Self {
+        let worker = |_| Worker { code: Code::new(false).translate_after(translate_after), minions: Vec::new() };
+        Workers { all: (0..threads).map(worker).collect(), translate_after }
     }
 
     /// Drops the code that the host has overwritten since the last launch.
     pub fn prepare(&mut self, exact_flags: bool, stale: &Stale) -> &mut [Worker] {
         let stale = std::mem::take(&mut *stale.lock());
-        for Worker { code, .. } in &mut self.0 {
+        for Worker { code, .. } in &mut self.all {
             if code.exact_flags() != exact_flags {
-                *code = Code::new(exact_flags);
+                *code = Code::new(exact_flags).translate_after(self.translate_after);
             } else if stale.overflowed {
                 code.clear();
             } else {
@@ -33,7 +38,7 @@ impl Workers {
                 }
             }
         }
-        &mut self.0
+        &mut self.all
     }
 }
 

@@ -6,8 +6,10 @@ mod atomic;
 mod raw;
 
 pub use atomic::updated;
-pub use raw::Mapping;
-pub use region::{Region, DRAM_BASE, HOST_BASE, OPEN_BASE, SCRATCHPAD_BASE, SCRATCHPAD_BYTES, SCRATCHPAD_STRIDE};
+pub use raw::{Mapping, Window};
+pub use region::{
+    Region, DRAM_BASE, HOST_BASE, OPEN_BASE, OWN_SCRATCHPAD, SCRATCHPAD_BASE, SCRATCHPAD_BYTES, SCRATCHPAD_STRIDE,
+};
 
 use std::io;
 

@@ -181,6 +181,38 @@ impl Mapping {
     }
 }
 
+/// A range of guest addresses that is plain bytes of a mapping, for code that accesses them itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    guest: u64,
+    host: *mut u8,
+    len: u64,
+}
+
+impl Window {
+    /// The `len` bytes at `offset` of a mapping, seen at address `guest`; `None` when they are not all inside.
+    pub fn new(guest: u64, mapping: &Mapping, offset: u64, len: u64) -> Option<Window> {
+        let host = mapping.span(offset, usize::try_from(len).ok()?)?;
+        Some(Window { guest, host, len })
+    }
+
+    /// Its first address.
+    pub fn guest(&self) -> u64 {
+        self.guest
+    }
+
+    /// Where its first byte is.
+    pub fn host(&self) -> *mut u8 {
+        self.host
+    }
+
+    /// Its size in bytes.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: base and len describe the mapping made in `new`, and nothing can use it any more.

@@ -19,6 +19,9 @@ pub const SCRATCHPAD_BASE: u64 = 0x8000_0000;
 /// From one shire's scratchpad to the next in that format.
 pub const SCRATCHPAD_STRIDE: u64 = 1 << 23;
 
+/// The own shire's scratchpad in that format.
+pub const OWN_SCRATCHPAD: u64 = SCRATCHPAD_BASE + 0x7F * SCRATCHPAD_STRIDE;
+
 const REGISTER_BASE: u64 = 0x1_0000_0000;
 const REGISTER_END: u64 = 0x2_0000_0000;
 

@@ -76,6 +76,11 @@ macro_rules! pick {
 }
 
 impl Vectors for Avx2 {
+    #[inline(always)]
+    fn avx2(self) -> Option<Avx2> {
+        Some(self)
+    }
+
     arithmetic!(add(a, b), _mm256_add_ps);
     arithmetic!(sub(a, b), _mm256_sub_ps);
     arithmetic!(mul(a, b), _mm256_mul_ps);

@@ -9,6 +9,8 @@
 mod avx2;
 mod host;
 
+#[cfg(target_arch = "x86_64")]
+pub use host::Avx2;
 pub use host::Host;
 use host::Portable;
 pub(crate) use host::Task;
@@ -80,6 +82,13 @@ fn finish(r: f32) -> u32 {
 /// The arithmetic that matters most, as each kind of host does it best. `None` where it takes the care of
 /// [`careful`].
 pub(crate) trait Vectors: Copy {
+    /// Proof that the host has AVX2, if this is it.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn avx2(self) -> Option<Avx2> {
+        None
+    }
+
     /// `a + b`.
     fn add(self, a: Lanes, b: Lanes) -> Option<Lanes>;
     /// `a - b`.

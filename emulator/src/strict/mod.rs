@@ -17,7 +17,6 @@ mod hazard;
 mod line;
 mod lines;
 mod report;
-mod results;
 mod sync;
 mod uses;
 mod values;

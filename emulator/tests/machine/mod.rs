@@ -8,9 +8,15 @@ use std::time::Duration;
 /// Where programs are placed.
 pub const CODE: u64 = 0x80_0600_0000;
 
-/// A machine with little memory.
+/// A machine with little memory. All code is translated at once where that is possible; what interprets it, too, are the
+/// tests of the executor and of other modes.
 pub fn machine(shires: u32, threads: usize) -> Machine {
-    Machine::new(Config { shires, dram_bytes: 8 << 30, threads, ..Config::default() }).expect("a machine")
+    machine_with(Config { shires, threads, translate_after: Some(0), ..Config::default() })
+}
+
+/// The same with other settings.
+pub fn machine_with(config: Config) -> Machine {
+    Machine::new(Config { dram_bytes: 8 << 30, ..config }).expect("a machine")
 }
 
 /// Instruction words, one after the other.

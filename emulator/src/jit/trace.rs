@@ -1,0 +1,85 @@
+//! What is translated at once: instructions that usually follow one another.
+
+use crate::code::{Slot, State};
+use et_isa::{Class, Op};
+
+/// The longest trace. A hart must have as much budget left to enter one.
+const LENGTH: usize = 96;
+
+/// Instructions from `start` on, as they follow one another while no branch is taken; jumps are followed.
+pub(super) struct Trace {
+    pub start: u64,
+    pub instructions: Vec<(u64, Slot)>,
+    pub end: End,
+    /// Whether it holds only when m0 is all ones.
+    pub all_lanes: bool,
+    /// Whether it holds only when the rounding mode in fcsr is to nearest.
+    pub nearest: bool,
+}
+
+/// What comes after a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The instruction at this address.
+    Next(u64),
+    /// The last instruction decides.
+    Itself,
+    /// The instruction at this address, which must be interpreted.
+    Interpret(u64),
+}
+
+impl Trace {
+    /// The trace from `start`. `fetch` gives an instruction if it can be read, `known` whether a trace starts there.
+    pub fn form(start: u64, mut fetch: impl FnMut(u64) -> Option<Slot>, known: impl Fn(u64) -> bool) -> Trace {
+        let mut trace =
+            Trace { start, instructions: Vec::new(), end: End::Next(start), all_lanes: false, nearest: false };
+        let mut pc = start;
+        trace.end = loop {
+            if trace.instructions.len() == LENGTH || !trace.instructions.is_empty() && known(pc) {
+                break End::Next(pc);
+            }
+            let Some(slot) = fetch(pc).filter(|slot| slot.state == State::Ready) else {
+                break End::Interpret(pc);
+            };
+            if matches!(slot.op, Op::Ecall | Op::Ebreak) {
+                break End::Interpret(pc);
+            }
+            trace.instructions.push((pc, slot));
+            trace.all_lanes |= slot.op.row().class.uses_vpu();
+            trace.nearest |= slot.rm == 7;
+            let next = pc.wrapping_add(2 * u64::from(slot.step));
+            match slot.op {
+                Op::Jalr => break End::Itself,
+                Op::Jal => {
+                    pc = target(pc, &slot);
+                    if trace.instructions.iter().any(|&(at, _)| at == pc) {
+                        break End::Next(pc);
+                    }
+                    continue;
+                }
+                Op::Beq | Op::Bne | Op::Blt | Op::Bge | Op::Bltu | Op::Bgeu if slot.imm < 0 => break End::Next(next),
+                // What the rest of a trace assumes may change.
+                _ if changes_mode(&slot) => break End::Next(next),
+                _ => {}
+            }
+            pc = next;
+        };
+        trace
+    }
+}
+
+/// Where a branch or jump leads.
+pub(super) fn target(pc: u64, slot: &Slot) -> u64 {
+    pc.wrapping_add((slot.imm as i64 as u64).wrapping_mul(2))
+}
+
+/// Whether an instruction may change m0 in a way that is not known beforehand, or the rounding mode.
+fn changes_mode(slot: &Slot) -> bool {
+    match slot.op {
+        Op::MovMX => slot.rd == 0 && slot.rs1 != 0,
+        Op::MovaMX => true,
+        Op::Maskand | Op::Maskor | Op::Maskxor | Op::Masknot => slot.rd == 0,
+        Op::FeqmPs | Op::FltmPs | Op::FlemPs | Op::FltmPi | Op::FsetmPi => slot.rd == 0,
+        _ => slot.op.row().class == Class::Csr && matches!(slot.imm, 1..=3),
+    }
+}
