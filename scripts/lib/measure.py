@@ -5,10 +5,13 @@ import json
 import re
 import statistics
 import sys
+import tempfile
+from pathlib import Path
 
 import stock
 import kld
 import ops
+import timing
 
 FORMS = ["q8_0", "q4_0", "q4_1", "f16"]
 # tokens = context * chunks
@@ -21,6 +24,7 @@ class Measure:
 
     def __init__(self, plugin):
         self.host = stock.Host(stock.NEWEST, plugin)
+        self.plugin = plugin
         self.kept = {}
         self.figures = {
             **{f"kld_{form}": lambda form=form: self.kld(form, True) for form in FORMS},
@@ -29,6 +33,8 @@ class Measure:
             "prefill_vs_cpu": lambda: self.slowdown("prefill"),
             "emu_mips_decode": self.emulated_mips,
             "calibration_cpu_decode_tps": lambda: self.rate("decode", False),
+            "cycles_decode_token": lambda: self.modelled()["decode"],
+            "cycles_prefill_512": lambda: self.modelled()["prefill"],
             "support_cases": lambda: sum(self.support("ET0").values()),
             "support_missing": lambda: len(ops.missing(self.support("CPU"), self.support("ET0"))),
         }
@@ -69,6 +75,11 @@ class Measure:
         if not found:
             raise RuntimeError("the plugin logged no ET_EMU line")
         return sum(int(n) for n, _ in found) / sum(float(s) for _, s in found) / 1e6
+
+    def modelled(self):
+        """Cycles of a token and of a prompt on all shires, by the timing model."""
+        with tempfile.TemporaryDirectory(prefix="ggml-et-timing-") as folder:
+            return self.once("modelled", lambda: timing.cycles(self.host, self.plugin, Path(folder)))
 
     def support(self, backend):
         return self.once(("support", backend), lambda: ops.support(ops.support_csv(self.host, backend)))

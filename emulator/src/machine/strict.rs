@@ -43,6 +43,9 @@ pub(super) fn run(
     watch.write_all_back();
     if result.is_ok() {
         watch.check_sync();
+        if let Some(labels) = launch.labels {
+            watch.check_results(labels);
+        }
     }
     if watch.findings.is_empty() {
         return result;
@@ -350,6 +353,11 @@ impl Platform for Strict<'_, '_> {
 
 impl Station for Strict<'_, '_> {
     fn refresh(&mut self, hart: &mut Hart) {
+        let eye = self.inner.outside_mut();
+        if eye.random.below(8) == 0 {
+            let choice = eye.random.next() as usize;
+            eye.watch.write_back_early(eye.watch.place(hart), choice);
+        }
         self.inner.refresh(hart);
     }
 
@@ -388,7 +396,8 @@ impl Outside for Eye<'_, '_> {
             Some((key, at)) => {
                 self.watch.check_value(place, key, bad);
                 self.watch.check_source(place, addr);
-                self.watch.store_around(place, key, at, &data, bad, 8);
+                let early = self.random.below(2) == 0;
+                self.watch.store_around(place, key, at, &data, bad, 8, early);
                 Ok(())
             }
             None => self.watch.memory.write_block(u32::from(hart.id >> 6), addr, data),
@@ -400,7 +409,8 @@ impl Outside for Eye<'_, '_> {
         let bad = self.watch.next_row(place);
         if let Some((key, at)) = self.watch.key(Region::Scratchpad(offset)) {
             let event = 2 + (hart.x[31] & 1) as u8;
-            self.watch.store_around(place, key, at, &line, bad, event);
+            let early = self.random.below(2) == 0;
+            self.watch.store_around(place, key, at, &line, bad, event, early);
         }
     }
 

@@ -80,12 +80,21 @@ impl Watch<'_> {
             } else if !self.ordered(place, version, n, published) {
                 bad |= 1 << n;
                 let fault = match write.manner {
+                    // It was written back early, which nobody may rely on.
                     Manner::Normal if self.clocks.knows(place, write.place, write.epoch) => {
-                        self.missed(place, index, holder, n, newest)
+                        Fault::Unpublished(Holder::L1(write.place))
                     }
                     _ => Fault::ReadAfterWrite,
                 };
                 wrong.get_or_insert((fault, n, newest));
+            } else if write.manner == Manner::Normal
+                && version != 0
+                && holder != Holder::L1(place)
+                && !published.iter().any(|p| p.mask >> n & 1 == 1)
+            {
+                // The hart's own store, written back early.
+                bad |= 1 << n;
+                wrong.get_or_insert((Fault::Unpublished(Holder::L1(place)), n, newest));
             } else if let (Manner::Tensor(event), super::clock::NEVER) = (write.manner, write.epoch) {
                 bad |= 1 << n;
                 wrong.get_or_insert((Fault::StoreNotWaited(event), n, newest));

@@ -5,7 +5,7 @@ use super::finding::{Fault, Finding, Spot};
 use super::line::{bits, Content, Dirty, Holder, Mask};
 use super::values::Bad;
 use super::watch::{Pending, Watch};
-use super::writes::Manner;
+use super::writes::{Manner, Version};
 use crate::tensor::CacheAction;
 
 impl Watch<'_> {
@@ -54,6 +54,23 @@ impl Watch<'_> {
         let track = &mut self.harts[usize::from(place)];
         let pc = track.pc;
         track.pending.push(Pending { line, evict: action == CacheAction::Evict, level, content, pc });
+    }
+
+    /// A dirty line goes to the level below, early: nobody may rely on it, and nobody is told.
+    pub fn write_back_early(&mut self, place: u16, choice: usize) {
+        let dirty = &self.harts[usize::from(place)].dirty;
+        let Some(&index) = dirty.get(choice % dirty.len().max(1)) else { return };
+        let scratchpad = self.in_scratchpad(self.lines.all[index].key);
+        let Some(active) = &mut self.lines.all[index].active else { return };
+        if active.dirt(Holder::L1(place)).is_none() {
+            return;
+        }
+        let below = if scratchpad { Holder::Home } else { Holder::L2(place / 64) };
+        active.copy(Holder::L1(place), below);
+        if !scratchpad {
+            let version = active.dirt(Holder::L1(place)).map_or(0, |dirt| dirt.version);
+            soil(active, below, version);
+        }
     }
 
     /// The hart's stores so far are complete.
@@ -106,8 +123,11 @@ impl Watch<'_> {
             let held = active.content(own);
             let newer = held.map_or(0, |held| differing(held, &content));
             let unchanged = newer == 0;
+            let version = active.dirt(own).map_or(0, |dirt| dirt.version);
+            // The store that made the line dirty is what has to change if others' bytes are lost.
             let spot = Spot { place, command: self.harts[usize::from(place)].command, pc };
-            self.overwrites(index, &content, mask, below, spot);
+            let store = self.writer(version).unwrap_or(spot);
+            self.overwrites(index, &content, mask, below, store);
             let Some(active) = &mut self.lines.all[index].active else { return };
             match unchanged {
                 true => active.copy(own, below),
@@ -120,7 +140,7 @@ impl Watch<'_> {
             }
             active.publish(place, now, mask & !newer);
             if below == shire {
-                soil(active, shire);
+                soil(active, shire, version);
             }
         }
         let Some(active) = &mut self.lines.all[index].active else { return };
@@ -144,8 +164,9 @@ impl Watch<'_> {
     fn write_back_shire(&mut self, index: usize, rank: u16, spot: Spot) {
         let (cache, buffer) = (Holder::L2(rank), Holder::Buffer(rank));
         let Some(active) = &mut self.lines.all[index].active else { return };
-        if active.dirt(cache).is_some() {
+        if let Some(version) = active.dirt(cache).map(|dirt| dirt.version) {
             if let Some(content) = active.content(cache).cloned() {
+                let spot = self.writer(version).unwrap_or(spot);
                 self.overwrites(index, &content, 0, Holder::Home, spot);
             }
             let Some(active) = &mut self.lines.all[index].active else { return };
@@ -164,19 +185,20 @@ impl Watch<'_> {
         if let Some(n) = lost {
             let other = self.writer(truth.version[n]);
             let address = Some(self.address(self.lines.all[index].key, n));
-            // The store that made the line dirty is what has to change.
-            let own = active.dirty.iter().find(|dirty| dirty.holder == Holder::L1(spot.place));
-            let spot = own.and_then(|dirty| self.writer(dirty.version)).unwrap_or(spot);
             self.findings.report(Finding { fault: Fault::LostWrite, spot, other, used: None, address });
         }
     }
 
-    /// The tensor engine hands a piece of a line over, which is in memory after the wait for `event`.
-    pub fn store_around(&mut self, place: u16, key: u64, at: usize, data: &[u8], bad: Bad, event: u8) {
+    /// The tensor engine hands a piece of a line over, which is in memory after the wait for `event`, or `early`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn store_around(&mut self, place: u16, key: u64, at: usize, data: &[u8], bad: Bad, event: u8, early: bool) {
         let buffer = Holder::Buffer(place / 64);
         self.write(place, buffer, key, at, data, bad, Manner::Tensor(event));
         let index = self.line(key);
         self.minions[usize::from(place / 2)].stores.push((event, index));
+        if early && data.len() == 64 {
+            self.drain(index, buffer);
+        }
     }
 
     /// What the engine has handed over under `event` is complete: whole lines go to memory, parts linger.
@@ -255,10 +277,9 @@ fn differing(a: &Content, b: &Content) -> Mask {
     (0..64).filter(|&n| a.version[n] != b.version[n]).fold(0, |mask, n| mask | 1 << n)
 }
 
-/// The whole line in an L2 is newer than memory.
-fn soil(active: &mut super::line::Active, cache: Holder) {
+/// The whole line in an L2 is newer than memory, because of the store `version`.
+fn soil(active: &mut super::line::Active, cache: Holder, version: Version) {
     if active.dirt(cache).is_none() {
-        let version = active.content(cache).map_or(0, |content| content.version[0]);
         active.dirty.push(Dirty { holder: cache, mask: Mask::MAX, unfenced: 0, version });
     }
 }

@@ -5,8 +5,9 @@ use super::report::{Name, Party, Violation, ViolationKind};
 use crate::labels::Labels;
 use std::collections::HashMap;
 
-/// Reports of one launch; more would hide the first ones.
-const MOST: usize = 32;
+/// Faults noted in one launch, and lines said about them; more would hide the first ones.
+const MOST: usize = 400;
+const MOST_SAID: usize = 32;
 
 /// An instruction of a hart in a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +63,18 @@ pub enum Fault {
         line: u8,
         event: u8,
     },
-    /// A register of an operation under way is used by an instruction.
-    RegisterBusy {
-        register: u8,
-        event: u8,
+    /// A line of an operand was overwritten by another load before it was used.
+    LineOverwritten {
+        line: u8,
     },
+    /// All that a load had brought was overwritten before anything used it.
+    LineNeverUsed {
+        line: u8,
+    },
+    /// A store at L2 or L3 at the end of a command that no fence has followed.
+    NeverFenced,
+    /// Bytes of a command's result that nobody has written.
+    ResultMissing,
     /// Memory that a load under way reads is written.
     SourceInUse {
         event: u8,
@@ -113,12 +121,14 @@ impl Fault {
             Fault::LostWrite => ViolationKind::LostWrite,
             Fault::Unwritten | Fault::Remnant(_) => ViolationKind::NeverWritten,
             Fault::Outside { .. } => ViolationKind::OutsideBuffers,
-            Fault::NoFence => ViolationKind::MissingFence,
+            Fault::NoFence | Fault::NeverFenced => ViolationKind::MissingFence,
+            Fault::ResultMissing => ViolationKind::ResultMissing,
             Fault::StoreNotWaited(_)
             | Fault::LineNotLoaded { .. }
             | Fault::LineInUse { .. }
             | Fault::LineLoadedTwice { .. }
-            | Fault::RegisterBusy { .. }
+            | Fault::LineOverwritten { .. }
+            | Fault::LineNeverUsed { .. }
             | Fault::SourceInUse { .. } => ViolationKind::TensorHazard,
             Fault::Unfinished { .. } => ViolationKind::NotWaited,
             Fault::LeftDirty => ViolationKind::LeftDirty,
@@ -237,9 +247,21 @@ impl Names<'_> {
         }
     }
 
-    /// The violations in the order in which they were found.
+    /// The violations in the order in which they were found. One line of source may be several instructions: it is
+    /// told of once.
     pub fn violations(&self, findings: &Findings) -> Vec<Violation> {
-        findings.reported.iter().map(|finding| self.violation(finding)).collect()
+        let mut all: Vec<Violation> = Vec::new();
+        for violation in findings.reported.iter().map(|finding| self.violation(finding)) {
+            let place = |violation: &Violation| {
+                let other = violation.other.as_ref().and_then(|other| other.location.clone());
+                violation.party.location.clone().map(|location| (violation.kind, location, other))
+            };
+            let known = place(&violation).is_some_and(|own| all.iter().any(|said| place(said).as_ref() == Some(&own)));
+            if !known && all.len() < MOST_SAID {
+                all.push(violation);
+            }
+        }
+        all
     }
 
     fn violation(&self, finding: &Finding) -> Violation {
@@ -343,9 +365,18 @@ impl Names<'_> {
                 "loads L1 scratchpad line {line} while the load by {by} may still be filling it; tensor_wait {event} \
                  must come first"
             ),
-            Fault::RegisterBusy { register, event } => format!(
-                "uses f{register} while the operation by {by} may still be using it; tensor_wait {event} must come first"
+            Fault::LineOverwritten { line } => format!(
+                "takes L1 scratchpad line {line} as {by} has filled it, over what the load of the lines beside it had \
+                 put there and nothing had used"
             ),
+            Fault::LineNeverUsed { line } => format!(
+                "loads L1 scratchpad line {line}, and with it the last of what {by} had loaded is overwritten before \
+                 anything used it"
+            ),
+            Fault::NeverFenced => {
+                "stores globally, and no fence follows before the end of the command: the store may come too late".into()
+            }
+            Fault::ResultMissing => format!("is the last to write before {at}, a part of the result that nobody writes"),
             Fault::SourceInUse { event } => format!(
                 "writes {at} while the tensor load by {by} may still be reading it; tensor_wait {event} must come first"
             ),

@@ -1,7 +1,6 @@
 //! What a hart does besides accesses of shared memory: instructions, its stack, commands, and its end.
 
 use super::finding::{Fault, Finding};
-use super::uses;
 use super::values::Bad;
 use super::watch::Watch;
 use crate::code::Slot;
@@ -22,15 +21,6 @@ impl Watch<'_> {
         }
         if slot.op == Op::Fence && slot.imm != 0 {
             self.fence(place);
-        }
-        if place % 2 == 0 {
-            let busy = self.minions[usize::from(place / 2)].busy();
-            if busy != 0 {
-                let set = uses::registers(uses::of(slot.op), slot);
-                if set & busy != 0 {
-                    self.registers_busy(place, set);
-                }
-            }
         }
         let spot = self.spot(place);
         self.harts[usize::from(place)].values.step(hart, slot, &mut self.findings, spot);

@@ -20,15 +20,27 @@ struct Loading {
     group: u32,
 }
 
-/// An operation that reads or writes scratchpad lines or registers.
+/// An operation under way, and the scratchpad lines that it reads. Its registers need no watch: instructions that use the
+/// vector unit wait for it by themselves.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     event: u8,
     lines: LineSet,
-    registers: RegisterSet,
     spot: Spot,
     /// It goes through the in-order queue.
     queued: bool,
+}
+
+/// Where a line's content is from.
+#[derive(Clone, Copy, Debug, Default)]
+struct Source {
+    /// The number of the load, 0 for none.
+    load: u32,
+    spot: Option<Spot>,
+    /// An operation has read it.
+    used: bool,
+    /// The number of the load whose content was overwritten here before anything read it.
+    overwritten: u32,
 }
 
 /// What is known of a minion's tensor engine.
@@ -39,6 +51,9 @@ pub struct Unit {
     /// Loads by event: 0 and 1, B buffer, 2 and 3 to L2.
     loads: [Option<Loading>; 5],
     flights: Vec<Flight>,
+    /// Which load each line is from.
+    sources: [Source; 48],
+    load_count: u32,
     /// Bad bytes of the lines of the scratchpad and of the B buffer.
     lines: [Bad; 48],
     ten_b: [Bad; 16],
@@ -55,6 +70,8 @@ impl Default for Unit {
             stores: Vec::new(),
             loads: Default::default(),
             flights: Vec::new(),
+            sources: [Source::default(); 48],
+            load_count: 0,
             lines: [Bad::NONE; 48],
             ten_b: [Bad::NONE; 16],
             ten_c: [0; 32],
@@ -65,15 +82,6 @@ impl Default for Unit {
 }
 
 impl Unit {
-    /// Registers that operations under way use.
-    #[inline]
-    pub fn busy(&self) -> RegisterSet {
-        if self.flights.is_empty() {
-            return 0;
-        }
-        self.flights.iter().fold(0, |set, flight| set | flight.registers)
-    }
-
     /// Whether a load is under way whose memory must stay as it is.
     #[inline]
     pub fn loading(&self) -> bool {
@@ -87,6 +95,7 @@ impl Unit {
         self.ten_b = [bad; 16];
         self.ten_c = [u32::MAX; 32];
         self.ten_c_origin = 0;
+        self.sources = [Source::default(); 48];
     }
 
     /// Operations of `event` have ended, and what the queue had before them.
@@ -110,16 +119,6 @@ impl Watch<'_> {
     /// The bad bytes of the next row of a store under way.
     pub fn next_row(&mut self, place: u16) -> Bad {
         self.unit(place).rows.pop_front().unwrap_or(Bad::NONE)
-    }
-
-    /// An instruction uses registers of operations under way.
-    #[cold]
-    pub fn registers_busy(&mut self, place: u16, set: RegisterSet) {
-        let flight = self.unit(place).flights.iter().find(|flight| flight.registers & set != 0).copied();
-        if let Some(Flight { event, registers, spot, .. }) = flight {
-            let register = (registers & set).trailing_zeros() as u8;
-            self.report(place, Fault::RegisterBusy { register, event }, None, Some(spot));
-        }
     }
 
     /// A hart of the minion writes to a line of memory.
@@ -151,6 +150,7 @@ impl Watch<'_> {
                 };
                 self.unit(place).loads[slot] = None;
                 self.check_load(place, lines);
+                self.note_load(place, lines);
                 let rows = self.source(hart, place, from, Level::L2);
                 if group != 0 {
                     self.join_group(place, group, from.addr);
@@ -164,30 +164,36 @@ impl Watch<'_> {
                 unit.rows = rows.into();
                 unit.loads[event as usize + 1] = Some(Loading { spot, lines: 0, from, level: Level::L3, group: 0 });
             }
-            Operation::Product { a, b, registers, .. } => {
+            Operation::Product { a, b, .. } => {
                 let lines = a | match b {
                     Place::Lines(lines) => lines,
                     Place::TenB => 0,
                 };
                 self.unit(place).end(7);
                 self.check_use(place, lines);
+                self.note_use(place, a);
+                if let Place::Lines(lines) = b {
+                    self.note_use(place, lines);
+                }
                 if b == Place::TenB {
                     self.finish_load(place, 2);
                 }
-                let flight = Flight { event: 7, lines, registers, spot, queued: true };
+                let flight = Flight { event: 7, lines, spot, queued: true };
                 self.unit(place).flights.push(flight);
             }
-            Operation::Quant { vectors, registers, .. } => {
+            Operation::Quant { vectors, .. } => {
                 self.unit(place).end(10);
                 self.check_use(place, vectors);
-                let flight = Flight { event: 10, lines: vectors, registers, spot, queued: true };
+                self.note_use(place, vectors);
+                let flight = Flight { event: 10, lines: vectors, spot, queued: true };
                 self.unit(place).flights.push(flight);
-                self.quantised(hart, place, value, vectors, registers);
+                self.quantised(place, value);
             }
             Operation::StoreLines { from, to } => {
                 self.unit(place).end(8);
                 self.check_use(place, from);
-                let flight = Flight { event: 8, lines: from, registers: 0, spot, queued: false };
+                self.note_use(place, from);
+                let flight = Flight { event: 8, lines: from, spot, queued: false };
                 self.unit(place).flights.push(flight);
                 let (first, step) = ((value >> 56 & 63) as usize, (value >> 62) as usize + 1);
                 for row in 0..to.rows as usize {
@@ -195,15 +201,15 @@ impl Watch<'_> {
                     self.unit(place).rows.push_back(bad);
                 }
             }
-            Operation::StoreRegisters { from, to } => {
+            Operation::StoreRegisters { to, .. } => {
                 self.unit(place).end(8);
-                let flight = Flight { event: 8, lines: 0, registers: from, spot, queued: true };
+                let flight = Flight { event: 8, lines: 0, spot, queued: true };
                 self.unit(place).flights.push(flight);
                 self.stored_registers(place, value, to);
             }
             Operation::Reduction { registers, partner, sends } => {
                 self.unit(place).end(9);
-                let flight = Flight { event: 9, lines: 0, registers, spot, queued: true };
+                let flight = Flight { event: 9, lines: 0, spot, queued: true };
                 self.unit(place).flights.push(flight);
                 if sends {
                     for n in 0..32 {
@@ -272,6 +278,44 @@ impl Watch<'_> {
         }
         if let Some((event, line, spot)) = load {
             self.report(place, Fault::LineLoadedTwice { line, event }, None, Some(spot));
+        }
+    }
+
+    /// Lines are filled by a load: one that nothing has used of is lost.
+    fn note_load(&mut self, place: u16, lines: LineSet) {
+        let spot = self.spot(place);
+        let unit = self.unit(place);
+        unit.load_count += 1;
+        let mut dead = None;
+        for n in super::line::bits(lines) {
+            let Source { load, used, spot: old, .. } = unit.sources[n];
+            let overwritten = if used { 0 } else { load };
+            unit.sources[n] = Source { load: unit.load_count, spot: Some(spot), used: false, overwritten };
+            if overwritten != 0 && unit.sources.iter().all(|source| source.load != load) {
+                dead = dead.or(old.map(|old| (n as u8, old)));
+            }
+        }
+        if let Some((line, old)) = dead {
+            self.report(place, Fault::LineNeverUsed { line }, None, Some(old));
+        }
+    }
+
+    /// Lines of one operand are read: they belong together.
+    fn note_use(&mut self, place: u16, lines: LineSet) {
+        let unit = self.unit(place);
+        let mut mixed = None;
+        for n in super::line::bits(lines) {
+            let Source { overwritten, spot, .. } = unit.sources[n];
+            if overwritten != 0 && super::line::bits(lines).any(|other| unit.sources[other].load == overwritten) {
+                mixed = mixed.or(spot.map(|spot| (n as u8, spot)));
+            }
+        }
+        for n in super::line::bits(lines) {
+            unit.sources[n].used = true;
+            unit.sources[n].overwritten = 0;
+        }
+        if let Some((line, spot)) = mixed {
+            self.report(place, Fault::LineOverwritten { line }, None, Some(spot));
         }
     }
 
@@ -453,12 +497,11 @@ impl Watch<'_> {
         }
     }
 
-    fn quantised(&mut self, hart: &Hart, place: u16, value: u64, vectors: LineSet, registers: RegisterSet) {
+    fn quantised(&mut self, place: u16, value: u64) {
         let rows = (value >> 51 & 15) as usize + 1;
         let first = (value >> 57 & 31) as usize;
         let columns = 4 * ((value >> 55 & 3) as usize + 1);
         let mut line = (value >> 45 & 63) as usize;
-        let _ = (hart, vectors, registers);
         for code in (0..10).map(|t| value >> (4 * t) & 15).take_while(|&code| code != 0) {
             if !(4..=7).contains(&code) {
                 continue;
@@ -528,6 +571,11 @@ impl Watch<'_> {
         for (event, spot) in unfinished {
             let fault = Fault::Unfinished { event };
             self.findings.report(Finding { fault, spot, other: None, used: None, address: None });
+        }
+        if let Some(store) = self.writes.unfenced(place) {
+            let spot = Spot { place, command, pc: store.pc };
+            let finding = Finding { fault: Fault::NeverFenced, spot, other: None, used: None, address: None };
+            self.findings.report(finding);
         }
         if command != 0 {
             self.left_dirty(place, command);

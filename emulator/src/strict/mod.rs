@@ -17,6 +17,7 @@ mod hazard;
 mod line;
 mod lines;
 mod report;
+mod results;
 mod sync;
 mod uses;
 mod values;

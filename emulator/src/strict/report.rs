@@ -23,6 +23,8 @@ pub enum ViolationKind {
     TensorHazard,
     /// An operation that nobody waited for.
     NotWaited,
+    /// A part of a command's result that nobody wrote.
+    ResultMissing,
     /// Lines that a command left dirty in L1.
     LeftDirty,
     /// Credits or barriers left over.
@@ -47,6 +49,7 @@ impl ViolationKind {
             ViolationKind::MissingFence => "missing fence",
             ViolationKind::TensorHazard => "tensor hazard",
             ViolationKind::NotWaited => "not waited for",
+            ViolationKind::ResultMissing => "result missing",
             ViolationKind::LeftDirty => "left dirty",
             ViolationKind::Credits => "credits",
             ViolationKind::SharedBarrier => "shared barrier",

@@ -102,15 +102,3 @@ pub fn element(op: Op) -> u32 {
         _ => 4,
     }
 }
-
-/// The vector registers that an instruction touches.
-#[inline]
-pub fn registers(used: &Use, slot: &crate::code::Slot) -> u32 {
-    let mut set = 0;
-    for (field, n) in [(RD, slot.rd), (RS1, slot.rs1), (RS2, slot.rs2), (RS3, slot.rs3)] {
-        if used.f_sources & field != 0 || field == RD && used.f_dest {
-            set |= 1 << (n & 31);
-        }
-    }
-    set
-}

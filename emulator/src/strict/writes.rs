@@ -101,6 +101,12 @@ impl Writes {
         }
     }
 
+    /// A store at L2 or L3 by the hart that no fence has followed.
+    pub fn unfenced(&self, place: u16) -> Option<&Write> {
+        let stores = self.harts[usize::from(place)].unfenced.iter();
+        stores.map(|&version| self.get(version)).find(|write| write.manner == Manner::Coherent)
+    }
+
     /// The tensor engine's writes of `event` are complete at `now`.
     pub fn waited(&mut self, place: u16, event: u8, now: u32) {
         let (all, recent) = (&mut self.all, &mut self.harts[usize::from(place)]);

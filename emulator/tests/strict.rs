@@ -1,0 +1,822 @@
+//! Strict mode: for each kind of fault a small kernel that commits it, which is reported at the right instruction whatever
+//! the seed, and a repaired one, which is clean under 200 seeds. docs/emulator.md shows the reports.
+
+mod machine;
+
+use et_emulator::labels::{Command, Extent, Labels};
+use et_emulator::{Config, Launch, LaunchError, LineTable, Machine, Mode, Violation, ViolationKind};
+use machine::{launch, Program, CODE};
+use std::collections::BTreeMap;
+
+/// Seeds under which a repaired kernel must be clean, and a wrong one reported.
+const CLEAN: u64 = 200;
+const WRONG: u64 = 25;
+
+/// What the host has written; what lies 1 MiB further on it has not.
+const DATA: u64 = 0x80_0800_0000;
+const NOTHING: u64 = DATA + 0x10_0000;
+
+/// Three harts of shire 0 (two of them of minion 0), and one of shire 1.
+const A: u32 = 0;
+const TWIN: u32 = 1;
+const B: u32 = 2;
+const FAR: u32 = 64;
+
+/// Registers.
+const ZERO: u32 = 0;
+const SP: u32 = 2;
+const VALUE: u32 = 7;
+const ADDR: u32 = 8;
+const TEMP: u32 = 9;
+const STRIDE: u32 = 31;
+
+/// A kernel: code for some harts, with names for instructions.
+#[derive(Default)]
+struct Kernel {
+    program: Program,
+    names: BTreeMap<usize, &'static str>,
+}
+
+impl Kernel {
+    /// What hart `id` does; the others skip it.
+    fn hart(mut self, id: u32, body: impl FnOnce(&mut Kernel)) -> Kernel {
+        let mut own = Kernel::default();
+        body(&mut own);
+        own.program.exit(0);
+        self.program.csrr(5, 0xCD0).addi(6, ZERO, id as i32).branch(1, 5, 6, own.program.0.len() as i32 + 1);
+        let start = self.program.0.len();
+        self.names.extend(own.names.into_iter().map(|(at, name)| (start + at, name)));
+        self.program.0.append(&mut own.program.0);
+        self
+    }
+
+    /// Names the next instruction.
+    fn name(&mut self, name: &'static str) -> &mut Self {
+        self.names.insert(self.program.0.len(), name);
+        self
+    }
+
+    fn li(&mut self, register: u32, value: u64) -> &mut Self {
+        // `Program::li` takes numbers below 2^63.
+        if value >> 63 == 1 {
+            self.program.li(register, value >> 1).slli(register, register, 1);
+            self.program.addi(register, register, (value & 1) as i32);
+        } else {
+            self.program.li(register, value);
+        }
+        self
+    }
+
+    fn store(&mut self, name: &'static str, addr: u64) -> &mut Self {
+        self.li(ADDR, addr).li(VALUE, 7);
+        self.name(name).program.sd(VALUE, ADDR, 0);
+        self
+    }
+
+    fn store_line(&mut self, name: &'static str, addr: u64) -> &mut Self {
+        self.li(ADDR, addr);
+        self.name(name).program.fsq2(2, ADDR, 0);
+        self.name(name).program.fsq2(2, ADDR, 32);
+        self
+    }
+
+    fn load(&mut self, name: &'static str, addr: u64) -> &mut Self {
+        self.li(ADDR, addr);
+        self.name(name).program.ld(VALUE, ADDR, 0);
+        self
+    }
+
+    /// A vector load, whose value is stored to `to`.
+    fn move_vector(&mut self, name: &'static str, from: u64, to: u64) -> &mut Self {
+        self.li(ADDR, from);
+        self.name(name).program.flq2(1, ADDR, 0);
+        self.li(ADDR, to);
+        self.name("use").program.fsq2(1, ADDR, 0);
+        self
+    }
+
+    /// A 2-byte store at L3.
+    fn global_store(&mut self, name: &'static str, addr: u64) -> &mut Self {
+        self.li(ADDR, addr);
+        self.name(name).program.word(0x1A00_303B | VALUE << 20 | ADDR << 15);
+        self
+    }
+
+    fn atomic_add(&mut self, addr: u64) -> &mut Self {
+        self.li(ADDR, addr).li(VALUE, 1);
+        self.program.amoaddg_w(TEMP, VALUE, ADDR);
+        self
+    }
+
+    fn fence(&mut self) -> &mut Self {
+        self.program.word(0x0FF0_000F);
+        self
+    }
+
+    fn csr(&mut self, name: &'static str, csr: u32, value: u64, stride: u64) -> &mut Self {
+        self.li(STRIDE, stride).li(TEMP, value);
+        self.name(name).program.csrrw(0, csr, TEMP);
+        self
+    }
+
+    fn evict(&mut self, name: &'static str, addr: u64, level: u64) -> &mut Self {
+        self.csr(name, 0x89F, level << 58 | addr, 64)
+    }
+
+    fn wait(&mut self, event: u32) -> &mut Self {
+        self.program.csrwi(0x830, event);
+        self
+    }
+
+    /// Fence, evict to a level, wait.
+    fn publish(&mut self, addr: u64, level: u64) -> &mut Self {
+        self.fence().evict("evict", addr, level).wait(6)
+    }
+
+    fn refresh(&mut self, addr: u64) -> &mut Self {
+        self.evict("refresh", addr, 2).wait(6)
+    }
+
+    /// Gives `to` a credit of counter 0 after a fence.
+    fn give(&mut self, to: u32) -> &mut Self {
+        self.fence().give_at_once("give", to, 0)
+    }
+
+    fn give_at_once(&mut self, name: &'static str, to: u32, counter: u64) -> &mut Self {
+        let register = 0x1_0034_00C0 | u64::from(to >> 6) << 22 | (u64::from(to & 1) * 2 + counter) << 3;
+        self.li(ADDR, register).li(VALUE, 1 << (to >> 1 & 31));
+        self.name(name).program.sd(VALUE, ADDR, 0);
+        self
+    }
+
+    fn take(&mut self) -> &mut Self {
+        self.program.csrwi(0x821, 0);
+        self
+    }
+
+    fn arrive(&mut self, name: &'static str, barrier: u64, limit: u64) -> &mut Self {
+        self.li(TEMP, limit << 5 | barrier);
+        self.name(name).program.csrrw(VALUE, 0x820, TEMP);
+        self
+    }
+
+    /// Loads one line to the scratchpad.
+    fn load_line(&mut self, name: &'static str, addr: u64, line: u64, id: u64) -> &mut Self {
+        self.csr(name, 0x83F, line << 53 | addr, 64 | id)
+    }
+
+    /// C(1 x 16) = A(line 0, one word) B(line 1).
+    fn product(&mut self, name: &'static str, first: bool) -> &mut Self {
+        self.csr(name, 0x801, 3 << 55 | 1 << 12 | u64::from(first), 0)
+    }
+
+    /// Stores the first row of C, 64 bytes.
+    fn store_c(&mut self, name: &'static str, addr: u64) -> &mut Self {
+        self.csr(name, 0x87F, 3 << 55 | addr, 64)
+    }
+
+    fn command(&mut self, number: u32) -> &mut Self {
+        self.program.csrwi(0x8D3, number);
+        self
+    }
+
+    fn finish(mut self) -> Kernel {
+        self.program.exit(0);
+        self
+    }
+}
+
+struct Names<'a>(&'a Kernel);
+
+impl LineTable for Names<'_> {
+    fn locate(&self, pc: u64) -> Option<String> {
+        let at = (pc.wrapping_sub(CODE) / 4) as usize;
+        self.0.names.get(&at).map(|name| (*name).to_owned())
+    }
+}
+
+fn strict(shires: u32) -> Machine {
+    let config = Config { shires, dram_bytes: 1 << 30, mode: Mode::Strict { seed: 1 }, ..Config::default() };
+    Machine::new(config).expect("a machine")
+}
+
+/// Runs a kernel under the next seed.
+fn run(machine: &Machine, kernel: &Kernel, labels: Option<&Labels>) -> Result<(), LaunchError> {
+    machine.write(CODE, &kernel.program.bytes()).unwrap();
+    machine.write(DATA, &[0; 4096]).unwrap();
+    machine.discard(NOTHING, 4096).unwrap();
+    let shires = (1 << machine.config().shires) - 1;
+    let names = Names(kernel);
+    machine.launch(&Launch { lines: Some(&names), labels, ..launch(CODE, shires) }).map(|_| ())
+}
+
+fn violations(error: LaunchError) -> Vec<Violation> {
+    match error {
+        LaunchError::Violations { violations, .. } => violations,
+        other => panic!("{other}"),
+    }
+}
+
+/// The kernel is reported under every seed: `kind` at instruction `at`, with `other` on the other side.
+fn wrong(shires: u32, kernel: Kernel, kind: ViolationKind, at: &str, other: Option<&str>) {
+    let (machine, kernel) = (strict(shires), kernel.finish());
+    for seed in 0..WRONG {
+        let found = violations(run(&machine, &kernel, None).expect_err("a report"));
+        let own = |violation: &&Violation| {
+            violation.kind == kind
+                && violation.party.location.as_deref() == Some(at)
+                && other.is_none_or(|other| {
+                    violation.other.as_ref().is_some_and(|party| party.location.as_deref() == Some(other))
+                })
+        };
+        let report = found.iter().find(own);
+        let text = report.unwrap_or_else(|| panic!("seed {seed}: {found:#?}")).to_string();
+        assert!(!text.contains('\n'), "{text}");
+        if seed == 0 {
+            println!("{text}");
+        }
+    }
+}
+
+fn clean(shires: u32, kernel: Kernel) {
+    let (machine, kernel) = (strict(shires), kernel.finish());
+    for seed in 0..CLEAN {
+        if let Err(error) = run(&machine, &kernel, None) {
+            panic!("seed {seed}: {error}");
+        }
+    }
+}
+
+fn kernel() -> Kernel {
+    Kernel::default()
+}
+
+#[test]
+fn a_store_that_is_not_published_is_missed() {
+    let with = |publish: fn(&mut Kernel)| {
+        let write = move |k: &mut Kernel| {
+            k.store("store", DATA);
+            publish(k);
+            k.give(B);
+        };
+        kernel().hart(A, write).hart(B, |k| {
+            k.take().load("load", DATA);
+        })
+    };
+    wrong(1, with(|_| ()), ViolationKind::StaleRead, "load", Some("store"));
+    // Flushed, but not waited for.
+    wrong(
+        1,
+        with(|k| {
+            k.fence().evict("evict", DATA, 1);
+        }),
+        ViolationKind::StaleRead,
+        "load",
+        Some("store"),
+    );
+    clean(
+        1,
+        with(|k| {
+            k.publish(DATA, 1);
+        }),
+    );
+}
+
+#[test]
+fn another_shire_needs_what_is_in_memory() {
+    let with = |level: u64| {
+        let write = move |k: &mut Kernel| {
+            k.store("store", DATA).publish(DATA, level).give(FAR);
+        };
+        kernel().hart(A, write).hart(FAR, |k| {
+            k.take().load("load", DATA);
+        })
+    };
+    wrong(2, with(1), ViolationKind::StaleRead, "load", Some("store"));
+    clean(2, with(2));
+}
+
+#[test]
+fn an_old_copy_is_read_again() {
+    let with = |refresh: fn(&mut Kernel)| {
+        let read = move |k: &mut Kernel| {
+            k.load("first", DATA).give(A).take();
+            refresh(k);
+            k.load("again", DATA);
+        };
+        let write = |k: &mut Kernel| {
+            k.take().store("store", DATA).publish(DATA, 2).give(B);
+        };
+        kernel().hart(A, write).hart(B, read)
+    };
+    wrong(1, with(|_| ()), ViolationKind::StaleRead, "again", Some("store"));
+    wrong(
+        1,
+        with(|k| {
+            k.evict("refresh", DATA, 2);
+        }),
+        ViolationKind::StaleRead,
+        "again",
+        Some("store"),
+    );
+    clean(
+        1,
+        with(|k| {
+            k.refresh(DATA);
+        }),
+    );
+}
+
+#[test]
+fn the_tensor_unit_does_not_see_l1() {
+    let with = |publish: fn(&mut Kernel)| {
+        kernel().hart(A, move |k| {
+            k.store_line("store", DATA);
+            publish(k);
+            k.load_line("load", DATA, 0, 0).wait(0).load_line("other", DATA + 64, 1, 0).wait(0);
+            k.product("product", true).wait(7).store_c("keep", DATA + 128).wait(8);
+        })
+    };
+    wrong(1, with(|_| ()), ViolationKind::StaleRead, "load", Some("store"));
+    clean(
+        1,
+        with(|k| {
+            k.publish(DATA, 1);
+        }),
+    );
+}
+
+#[test]
+fn the_harts_of_a_minion_have_caches_of_their_own() {
+    let with = |publish: fn(&mut Kernel)| {
+        let write = move |k: &mut Kernel| {
+            k.store("store", DATA);
+            publish(k);
+            k.give(TWIN);
+        };
+        kernel().hart(A, write).hart(TWIN, |k| {
+            k.take().load("load", DATA);
+        })
+    };
+    wrong(1, with(|_| ()), ViolationKind::StaleRead, "load", Some("store"));
+    clean(
+        1,
+        with(|k| {
+            k.publish(DATA, 1);
+        }),
+    );
+}
+
+#[test]
+fn reads_and_writes_need_an_order() {
+    let with = |take: fn(&mut Kernel)| {
+        let read = move |k: &mut Kernel| {
+            take(k);
+            k.load("load", DATA);
+        };
+        let write = |k: &mut Kernel| {
+            k.store("store", DATA).publish(DATA, 2).give(B);
+        };
+        kernel().hart(A, write).hart(B, read)
+    };
+    let unordered = with(|_| ());
+    // Either side may come first; the credit is left over in any case.
+    let (machine, unordered) = (strict(1), unordered.finish());
+    for _ in 0..WRONG {
+        let found = violations(run(&machine, &unordered, None).unwrap_err());
+        assert!(found.iter().any(|v| v.kind == ViolationKind::Race), "{found:#?}");
+    }
+    clean(
+        1,
+        with(|k| {
+            k.take();
+        }),
+    );
+}
+
+#[test]
+fn a_global_store_is_complete_after_a_fence() {
+    let with = |fence: fn(&mut Kernel)| {
+        let write = move |k: &mut Kernel| {
+            k.global_store("store", DATA);
+            fence(k);
+            k.give_at_once("give", B, 0);
+        };
+        kernel().hart(A, write).hart(B, |k| {
+            k.take().load("load", DATA);
+        })
+    };
+    wrong(1, with(|_| ()), ViolationKind::Race, "load", Some("store"));
+    clean(
+        1,
+        with(|k| {
+            k.fence();
+        }),
+    );
+}
+
+#[test]
+fn a_store_needs_a_fence_before_its_line_is_evicted() {
+    let with = |fence: fn(&mut Kernel)| {
+        kernel().hart(A, move |k| {
+            k.store("store", DATA);
+            fence(k);
+            k.evict("evict", DATA, 2).wait(6);
+        })
+    };
+    wrong(1, with(|_| ()), ViolationKind::MissingFence, "evict", Some("store"));
+    clean(
+        1,
+        with(|k| {
+            k.fence();
+        }),
+    );
+}
+
+#[test]
+fn a_line_has_one_writer() {
+    let two = |address: u64| {
+        let write = |name: &'static str, address: u64| {
+            move |k: &mut Kernel| {
+                k.store(name, address).publish(address & !63, 2);
+            }
+        };
+        kernel().hart(A, write("one", DATA)).hart(B, write("two", address))
+    };
+    let (machine, shared) = (strict(1), two(DATA + 8).finish());
+    for _ in 0..WRONG {
+        let found = violations(run(&machine, &shared, None).unwrap_err());
+        assert!(found.iter().any(|v| v.kind == ViolationKind::SharedLine), "{found:#?}");
+    }
+    clean(1, two(DATA + 64));
+}
+
+#[test]
+fn halves_of_a_word_may_be_stored_globally() {
+    let write = |name: &'static str, address: u64| {
+        move |k: &mut Kernel| {
+            k.li(VALUE, 5).global_store(name, address).give(FAR);
+        }
+    };
+    let sum = |k: &mut Kernel| {
+        k.take().take().load("load", DATA);
+    };
+    clean(2, kernel().hart(A, write("one", DATA)).hart(B, write("two", DATA + 2)).hart(FAR, sum));
+}
+
+#[test]
+fn an_old_copy_must_not_be_written_back() {
+    // B reads the line, A changes its first word, B changes the second in its old copy.
+    let with = |refresh: fn(&mut Kernel)| {
+        let late = move |k: &mut Kernel| {
+            k.load("early", DATA + 16).give(A).take();
+            refresh(k);
+            k.store("late", DATA + 8).publish(DATA, 2);
+        };
+        let write = |k: &mut Kernel| {
+            k.take().store("store", DATA).publish(DATA, 2).give(B);
+        };
+        kernel().hart(A, write).hart(B, late)
+    };
+    wrong(1, with(|_| ()), ViolationKind::LostWrite, "late", Some("store"));
+    clean(
+        1,
+        with(|k| {
+            k.refresh(DATA);
+        }),
+    );
+}
+
+#[test]
+fn what_nobody_wrote_is_not_a_value() {
+    let vector = |from: u64| {
+        kernel().hart(A, move |k| {
+            k.move_vector("load", from, DATA).publish(DATA, 2);
+        })
+    };
+    wrong(1, vector(NOTHING), ViolationKind::NeverWritten, "load", None);
+    clean(1, vector(DATA + 64));
+    // Loading it is no fault as long as nothing depends on it.
+    clean(
+        1,
+        kernel().hart(A, |k| {
+            k.li(ADDR, NOTHING);
+            k.program.flq2(1, ADDR, 0);
+        }),
+    );
+    let branch = |from: u64| {
+        kernel().hart(A, move |k| {
+            k.load("load", from).program.branch(0, VALUE, ZERO, 1);
+        })
+    };
+    wrong(1, branch(NOTHING), ViolationKind::NeverWritten, "load", None);
+    clean(1, branch(DATA));
+    let stack = |store: fn(&mut Kernel)| {
+        kernel().hart(A, move |k| {
+            k.program.addi(SP, SP, -64);
+            store(k);
+            k.name("load").program.ld(VALUE, SP, 8);
+            k.program.branch(0, VALUE, ZERO, 1);
+        })
+    };
+    wrong(1, stack(|_| ()), ViolationKind::NeverWritten, "load", None);
+    clean(
+        1,
+        stack(|k| {
+            k.program.sd(ZERO, SP, 8);
+        }),
+    );
+}
+
+#[test]
+fn sums_start_at_something() {
+    let with = |first: bool| {
+        kernel().hart(A, move |k| {
+            k.command(1).load_line("a", DATA, 0, 0).load_line("b", DATA + 64, 1, 1).wait(0).wait(1);
+            k.product("product", first).wait(7).store_c("store", DATA + 128).wait(8).command(0);
+        })
+    };
+    wrong(1, with(false), ViolationKind::NeverWritten, "product", None);
+    clean(1, with(true));
+    // A register that an earlier command left.
+    let sum = |clear: fn(&mut Kernel)| {
+        kernel().hart(A, move |k| {
+            k.command(1);
+            clear(k);
+            k.li(ADDR, DATA);
+            k.program.flq2(3, ADDR, 0);
+            // fadd.ps f1, f1, f3
+            k.name("add").program.word(0x7B | 1 << 7 | 1 << 15 | 3 << 20);
+            k.li(ADDR, DATA + 64);
+            k.program.fsq2(1, ADDR, 0);
+            k.publish(DATA + 64, 2).command(0);
+        })
+    };
+    wrong(1, sum(|_| ()), ViolationKind::NeverWritten, "add", None);
+    clean(
+        1,
+        sum(|k| {
+            k.program.word(0x5F | 1 << 7); // fbci.pi f1, 0
+        }),
+    );
+}
+
+#[test]
+fn scratchpad_holds_nothing_across_commands() {
+    const SCRATCH: u64 = 0xBF80_0000;
+    let with = |second: u32| {
+        kernel().hart(A, move |k| {
+            k.command(1).store_line("store", SCRATCH).publish(SCRATCH, 1).command(second);
+            k.move_vector("load", SCRATCH, DATA).publish(DATA, 2).command(0);
+        })
+    };
+    wrong(1, with(2), ViolationKind::NeverWritten, "load", Some("store"));
+    clean(1, with(1));
+}
+
+#[test]
+fn buffers_have_ends() {
+    let extent = |address, bytes, name: &str| Extent { address, bytes, name: name.into() };
+    let labels = Labels {
+        commands: vec![Command { kernel: "copy".into(), op: "CPY".into(), operands: vec![extent(DATA, 64, "row")] }],
+        buffers: vec![extent(CODE, 4096, "image"), extent(DATA, 256, "buffer")],
+        timestamps: None,
+    };
+    let store = |address| {
+        kernel().hart(A, move |k| {
+            k.command(1).store("store", address).publish(address, 2).command(0);
+        })
+    };
+    let machine = strict(1);
+    let beyond = store(DATA + 256).finish();
+    let found = violations(run(&machine, &beyond, Some(&labels)).unwrap_err());
+    assert_eq!((found[0].kind, found[0].address), (ViolationKind::OutsideBuffers, Some(DATA + 256)));
+    assert_eq!(found[0].command, "copy (command 0, tensor 'row')");
+    let inside = store(DATA + 248).finish();
+    run(&machine, &inside, Some(&labels)).unwrap();
+    let read = |address| {
+        kernel().hart(A, move |k| {
+            k.load("load", address);
+        })
+    };
+    run(&machine, &read(DATA + 256).finish(), Some(&labels)).expect("one line past the end may be read");
+    let far = violations(run(&machine, &read(DATA + 320).finish(), Some(&labels)).unwrap_err());
+    assert_eq!(far[0].kind, ViolationKind::OutsideBuffers);
+}
+
+#[test]
+fn the_tensor_unit_is_waited_for() {
+    let product = |steps: fn(&mut Kernel)| {
+        kernel().hart(A, move |k| {
+            k.load_line("a", DATA, 0, 0).load_line("b", DATA + 64, 1, 1);
+            steps(k);
+        })
+    };
+    // Used before it is loaded.
+    let early = product(|k| {
+        k.wait(0).product("product", true).wait(7).wait(1);
+    });
+    wrong(1, early, ViolationKind::TensorHazard, "product", Some("b"));
+    // Overwritten while it is used.
+    let late = product(|k| {
+        k.wait(0).wait(1).product("product", true).load_line("next", DATA + 128, 1, 0).wait(0).wait(7);
+    });
+    wrong(1, late, ViolationKind::TensorHazard, "next", Some("product"));
+    // Two loads to one line.
+    let twice = product(|k| {
+        k.wait(0).load_line("again", DATA + 128, 1, 0).wait(0).wait(1);
+    });
+    wrong(1, twice, ViolationKind::TensorHazard, "again", Some("b"));
+    // Read back before the store is complete.
+    let read = product(|k| {
+        k.wait(0).wait(1).product("product", true).store_c("store", DATA + 192);
+        k.load("load", DATA + 192).wait(8);
+    });
+    wrong(1, read, ViolationKind::TensorHazard, "load", Some("store"));
+    // The source changes under a load.
+    let source = product(|k| {
+        k.store("store", DATA).wait(0).wait(1);
+    });
+    wrong(1, source, ViolationKind::TensorHazard, "store", Some("a"));
+    // Never waited for.
+    wrong(1, product(|k| _ = k.wait(0)), ViolationKind::NotWaited, "b", None);
+    clean(
+        1,
+        product(|k| {
+            k.wait(0).wait(1).product("product", true).wait(7).load_line("next", DATA + 128, 1, 0).wait(0);
+            k.product("product", false).store_c("store", DATA + 192).wait(8).load("load", DATA + 192);
+        }),
+    );
+}
+
+#[test]
+fn a_tensor_store_is_handed_over_by_its_wait() {
+    let with = |wait: fn(&mut Kernel)| {
+        let write = move |k: &mut Kernel| {
+            k.store_c("store", DATA);
+            wait(k);
+            k.give(B).wait(8);
+        };
+        kernel().hart(A, write).hart(B, |k| {
+            k.take().load("load", DATA);
+        })
+    };
+    wrong(1, with(|_| ()), ViolationKind::Race, "load", Some("store"));
+    clean(1, with(|k| _ = k.wait(8)));
+}
+
+#[test]
+fn parts_of_lines_linger() {
+    // 32 bytes, and the rest of the line.
+    let with = |rest: fn(&mut Kernel)| {
+        let write = move |k: &mut Kernel| {
+            k.csr("store", 0x87F, 1 << 55 | DATA, 64).wait(8);
+            rest(k);
+            k.give(FAR);
+        };
+        kernel().hart(A, write).hart(FAR, |k| {
+            k.take().load("load", DATA);
+        })
+    };
+    wrong(2, with(|_| ()), ViolationKind::StaleRead, "load", Some("store"));
+    clean(2, with(|k| _ = k.csr("rest", 0x87F, 1 << 55 | (DATA + 32), 64).wait(8)));
+    clean(2, with(|k| _ = k.evict("evict", DATA, 2).wait(6)));
+}
+
+#[test]
+fn commands_leave_nothing_behind() {
+    let dirty = |publish: fn(&mut Kernel)| {
+        kernel().hart(A, move |k| {
+            k.command(1).store("store", DATA);
+            publish(k);
+            k.command(0);
+        })
+    };
+    wrong(1, dirty(|_| ()), ViolationKind::LeftDirty, "store", None);
+    clean(1, dirty(|k| _ = k.publish(DATA, 2)));
+    let mask = |restore: fn(&mut Kernel)| {
+        kernel().hart(A, move |k| {
+            k.program.word(0x5600_707B | 1 << 20); // mov.m.x m0, x0, 15
+            restore(k);
+        })
+    };
+    let lanes = |kernel: Kernel| {
+        let found = violations(run(&strict(1), &kernel.finish(), None).unwrap_err());
+        assert_eq!(found[0].kind, ViolationKind::FpState, "{found:#?}");
+    };
+    lanes(mask(|_| ()));
+    clean(1, mask(|k| _ = k.program.word(0x57F0_707B))); // mov.m.x m0, x0, 0xff
+    let mode = |mode: u32| {
+        kernel().hart(A, move |k| {
+            k.program.csrwi(0x002, mode);
+        })
+    };
+    lanes(mode(2));
+    clean(1, mode(0));
+}
+
+#[test]
+fn credits_and_barriers_balance() {
+    let with = |takes: usize| {
+        kernel()
+            .hart(A, |k| {
+                k.give_at_once("give", B, 0);
+            })
+            .hart(B, move |k| {
+                for _ in 0..takes {
+                    k.take();
+                }
+            })
+    };
+    wrong(1, with(0), ViolationKind::Credits, "give", None);
+    clean(1, with(1));
+    let meet = |second: fn(&mut Kernel)| {
+        kernel()
+            .hart(A, |k| {
+                k.arrive("first", 3, 1);
+            })
+            .hart(B, second)
+    };
+    wrong(1, meet(|_| ()), ViolationKind::Credits, "first", None);
+    clean(1, meet(|k| _ = k.arrive("second", 3, 1)));
+    let (machine, limits) = (strict(1), meet(|k| _ = k.arrive("second", 3, 2)).finish());
+    for _ in 0..WRONG {
+        let found = violations(run(&machine, &limits, None).unwrap_err());
+        assert!(found.iter().any(|v| v.kind == ViolationKind::SharedBarrier), "{found:#?}");
+    }
+}
+
+#[test]
+fn groups_have_barriers_of_their_own() {
+    // Two pairs of harts, one barrier or two.
+    let with = |other: u64| {
+        let arrive = |name: &'static str, barrier| move |k: &mut Kernel| _ = k.arrive(name, barrier, 1);
+        let first = kernel().hart(A, arrive("a", 1)).hart(TWIN, arrive("b", 1));
+        first.hart(B, arrive("c", other)).hart(B + 1, arrive("d", other))
+    };
+    let (machine, shared) = (strict(1), with(1).finish());
+    for _ in 0..WRONG {
+        let found = violations(run(&machine, &shared, None).unwrap_err());
+        assert!(found.iter().any(|v| v.kind == ViolationKind::SharedBarrier), "{found:#?}");
+    }
+    clean(1, with(2));
+}
+
+#[test]
+fn stacks_have_4_kib() {
+    let with = |depth: i32| {
+        kernel().hart(A, move |k| {
+            k.li(TEMP, depth as u64);
+            k.program.word(0x4000_0033 | TEMP << 20 | SP << 15 | SP << 7); // sub sp, sp, x9
+            k.name("push").program.sd(ZERO, SP, 0);
+        })
+    };
+    wrong(1, with(4080), ViolationKind::Stack, "push", None);
+    clean(1, with(4000));
+    let foreign = kernel().hart(B, |k| {
+        k.name("peek").program.ld(VALUE, SP, 4160);
+    });
+    wrong(1, foreign, ViolationKind::Stack, "peek", None);
+}
+
+#[test]
+fn atomics_order_and_do_not_race() {
+    // Both add; whoever polls the sum may read what the other wrote before.
+    let write = |k: &mut Kernel| {
+        k.store("store", DATA + 64).publish(DATA + 64, 2).fence().atomic_add(DATA);
+    };
+    let read = |k: &mut Kernel| {
+        k.atomic_add(DATA);
+        k.li(ADDR, DATA).li(TEMP, 2);
+        // amoorg.w x7, x0, (x8); until it is 2
+        k.program.word(0x4200_203B | ADDR << 15 | VALUE << 7).branch(1, VALUE, TEMP, -1);
+        k.load("load", DATA + 64);
+    };
+    clean(1, kernel().hart(A, write).hart(B, read));
+}
+
+#[test]
+fn deadlocks_and_traps_stay_what_they_are() {
+    let machine = strict(1);
+    let alone = kernel().hart(A, |k| _ = k.take()).finish();
+    let error = run(&machine, &alone, None).unwrap_err();
+    assert!(matches!(&error, LaunchError::Deadlock(waiting) if waiting[0].hart == 0), "{error}");
+    let illegal = kernel().hart(A, |k| _ = k.program.word(u32::MAX)).finish();
+    let error = run(&machine, &illegal, None).unwrap_err();
+    assert!(matches!(&error, LaunchError::Faults(faults) if faults[0].hart == 0), "{error}");
+}
+
+#[test]
+fn a_seed_runs_the_same_way_again() {
+    let race = || {
+        let add = |k: &mut Kernel| _ = k.atomic_add(DATA).store("store", DATA + 64);
+        kernel().hart(A, add).hart(B, add).hart(TWIN, add).finish()
+    };
+    let reports = || {
+        let machine = strict(1);
+        (0..20).map(|_| run(&machine, &race(), None).unwrap_err().to_string()).collect::<Vec<_>>()
+    };
+    let first = reports();
+    assert_eq!(first, reports());
+    assert!(first.iter().any(|report| *report != first[0]), "seeds differ in the order of harts");
+}

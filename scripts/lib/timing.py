@@ -1,0 +1,106 @@
+"""Modelled cycles of captured launches (docs/timing.md)."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import stock
+
+SHIRES = 32
+
+# What a launch's argument block begins with: the address of the commands, and how many there are.
+COUNT = slice(16, 32)
+
+
+def replay_program(plugin):
+    """et-replay, beside the plugin that cargo has built."""
+    command = ["cargo", "build", "--release", "--locked", "--package", "et-replay"]
+    done = subprocess.run(command, cwd=stock.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"et-replay does not build:\n{done.stderr[-2000:]}")
+    return Path(plugin).with_name("et-replay")
+
+
+def capture(host, folder, what):
+    """The launch of a SmolLM2-135M Q8_0 token, or of a prompt of 512, on all shires."""
+    size, launch = (["-p", 512, "-n", 0], 1) if what == "prefill" else (["-p", 0, "-n", 3], 3)
+    env = {
+        "GGML_ET_EMU_SHIRES": str(SHIRES), "GGML_ET_CAPTURE": str(folder / what), "GGML_ET_CAPTURE_LAUNCHES": str(launch),
+    }
+    run = host.run(
+        "llama-bench", "-m", stock.model("q8_0"), *size, "-r", 1, "--no-warmup", *stock.ON_ET, env=env, timeout=3600
+    )
+    found = sorted((folder / what).glob("launch-*"))
+    if not found:
+        raise RuntimeError(f"no launch was captured: {run.tail()}")
+    return found[0]
+
+
+def layers(manifest, count):
+    """How many commands the first `count` layers are: the names of their results end with the layer's number."""
+    for index, command in enumerate(manifest["labels"]["commands"]):
+        if command["operands"] and re.search(rf"-{count}$", command["operands"][0]["name"]):
+            return index
+    raise RuntimeError(f"the launch has no layer {count}")
+
+
+def shorten(launch, count):
+    """A copy of a captured launch that ends after `count` commands."""
+    short = launch.with_name(f"{launch.name}-{count}")
+    shutil.copytree(launch, short)
+    manifest = json.loads((short / "capture.json").read_text())
+    arguments = manifest["launch"]["arguments"]
+    manifest["launch"]["arguments"] = arguments[: COUNT.start] + count.to_bytes(8, "little").hex() + arguments[COUNT.stop :]
+    (short / "capture.json").write_text(json.dumps(manifest))
+    return short
+
+
+def kind(command):
+    """Commands of a kind take the same time: the same kernel and operation, with a result of the same size."""
+    result = command["operands"][0]["bytes"] if command["operands"] else 0
+    return command["kernel"], command["op"], result
+
+
+def profile(program, launch):
+    """What the model says of a launch."""
+    command = [program, "--timing", "--json", "--commands", launch]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=7200)
+    try:
+        return json.loads(done.stdout)["timing"]
+    except (ValueError, KeyError):
+        raise RuntimeError(f"et-replay --timing failed: {done.stdout[-500:]}{done.stderr[-500:]}") from None
+
+
+def by_kind(manifest, timing):
+    """Cycles by kind of command, of the last of its kind."""
+    commands = manifest["labels"]["commands"]
+    return {kind(command): measured["cycles"] for command, measured in zip(commands, timing["commands"])}
+
+
+def manifest_of(launch):
+    return json.loads((launch / "capture.json").read_text())
+
+
+def prefill_cycles(program, launch, decode, decode_timing):
+    """A prompt's launch from its first two layers: every further command takes what the last of its kind took. Of what comes
+    behind the layers, only the last token is computed, as in a token's launch `decode`."""
+    manifest = manifest_of(launch)
+    count = layers(manifest, 2)
+    timing = profile(program, shorten(launch, count))
+    known = {**by_kind(manifest_of(decode), decode_timing), **by_kind(manifest, timing)}
+    total = sum(command["cycles"] for command in timing["commands"])
+    for command in manifest["labels"]["commands"][count:]:
+        if kind(command) not in known:
+            raise RuntimeError(f"no command like {kind(command)} was measured")
+        total += known[kind(command)]
+    return total
+
+
+def cycles(host, plugin, folder):
+    """Cycles of a token and of a prompt of 512, by name."""
+    program = replay_program(plugin)
+    decode, prefill = capture(host, folder, "decode"), capture(host, folder, "prefill")
+    timing = profile(program, decode)
+    return {"decode": timing["cycles"], "prefill": prefill_cycles(program, prefill, decode, timing)}
