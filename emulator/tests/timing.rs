@@ -508,7 +508,7 @@ fn busy() -> Program {
 #[test]
 fn cycles_do_not_depend_on_the_host() {
     let run = |threads: usize| {
-        let config = Config { shires: 2, threads, dram_bytes: 8 << 30, mode: Mode::Timing };
+        let config = Config { shires: 2, threads, dram_bytes: 8 << 30, mode: Mode::Timing, ..Config::default() };
         let machine = Machine::new(config).expect("a machine");
         let profiles: Vec<Profile> = (0..2)
             .map(|_| {
