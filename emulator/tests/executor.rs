@@ -3,6 +3,7 @@
 
 mod agreement;
 mod flat;
+mod random;
 mod records;
 
 use et_emulator::code::Code;

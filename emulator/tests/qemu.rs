@@ -9,6 +9,7 @@
 //! takes many.
 
 mod machine;
+mod random;
 
 use std::collections::HashMap;
 use std::fs::Permissions;
@@ -22,7 +23,6 @@ use et_isa::form::{File, Operand};
 use et_isa::{encode, expand, Class, Insn, Op, Operands, Status, TABLE};
 use machine::{launch, Program, CODE};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 /// Where a program and its areas are, in both.
 const BASE: u64 = 0x80_0700_0000;
@@ -389,23 +389,6 @@ fn agree(seeds: &[u64]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-fn config() -> ProptestConfig {
-    let set = |name| std::env::var_os(name).is_some();
-    let default = ProptestConfig::default();
-    ProptestConfig {
-        cases: match () {
-            () if set("PROPTEST_CASES") => default.cases,
-            () if set("GGML_ET_TEST_FULL") => 1000,
-            () => 20,
-        },
-        rng_seed: if set("PROPTEST_RNG_SEED") { default.rng_seed } else { RngSeed::Fixed(1) },
-        failure_persistence: None,
-        // A difference is traced to its piece, which is short.
-        max_shrink_iters: 0,
-        ..default
-    }
-}
-
 /// Whether there is a qemu.
 fn available() -> bool {
     match Command::new("qemu-riscv64").arg("--version").output() {
@@ -419,7 +402,8 @@ fn available() -> bool {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    // A difference is traced to its piece, which is short.
+    #![proptest_config(ProptestConfig { max_shrink_iters: 0, ..random::config(20, 1000) })]
 
     #[test]
     fn scalar_programs_agree(seeds in prop::collection::vec(any::<u64>(), 40..=60)) {

@@ -2,6 +2,7 @@
 //! state, on a whole machine.
 
 mod machine;
+mod random;
 mod records;
 
 use et_emulator::{Launch, Machine};
@@ -264,7 +265,6 @@ mod agreement {
 
     use super::*;
     use proptest::prelude::*;
-    use proptest::test_runner::RngSeed;
     use serde_json::json;
 
     fn hex(words: &[u32]) -> String {
@@ -356,21 +356,8 @@ mod agreement {
 
     #[test]
     fn both_ways_agree() {
-        let set = |name| std::env::var_os(name).is_some();
-        let default = ProptestConfig::default();
-        let config = ProptestConfig {
-            cases: match () {
-                () if set("PROPTEST_CASES") => default.cases,
-                () if set("GGML_ET_TEST_FULL") => 20_000,
-                () => 300,
-            },
-            rng_seed: if set("PROPTEST_RNG_SEED") { default.rng_seed } else { RngSeed::Fixed(1) },
-            failure_persistence: None,
-            max_shrink_iters: 2000,
-            ..default
-        };
         let machine = machine::machine(1, 1);
-        let mut runner = proptest::test_runner::TestRunner::new(config);
+        let mut runner = proptest::test_runner::TestRunner::new(crate::random::config(300, 20_000));
         let result = runner.run(&record(), |record| {
             let (want, want_memory) = outcome(&machine, &record, true)?;
             let (got, got_memory) = outcome(&machine, &record, false)?;

@@ -12,7 +12,6 @@ use et_emulator::hart::{Hart, Vector};
 use et_emulator::simd::Host;
 use et_isa::{Class, Insn, Row, Status, TABLE};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 use crate::flat::Flat;
 
@@ -116,25 +115,9 @@ fn outcome(seed: u64, row: &Row, word: u32, flags: bool, host: Host) -> Outcome 
     Outcome { stop, f, x, m, pc, rounding: fcsr & 0xE0, progress, memory: platform.memory }
 }
 
-fn config() -> ProptestConfig {
-    let set = |name| std::env::var_os(name).is_some();
-    let default = ProptestConfig::default();
-    ProptestConfig {
-        cases: match () {
-            () if set("PROPTEST_CASES") => default.cases,
-            () if set("GGML_ET_TEST_FULL") => 3000,
-            () => 40,
-        },
-        rng_seed: if set("PROPTEST_RNG_SEED") { default.rng_seed } else { RngSeed::Fixed(1) },
-        failure_persistence: None,
-        // The seed of one instruction's state is all there is.
-        max_shrink_iters: 0,
-        ..default
-    }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    // The seed of one instruction's state is all there is to shrink.
+    #![proptest_config(ProptestConfig { max_shrink_iters: 0, ..crate::random::config(40, 3000) })]
 
     #[test]
     fn all_ways_agree(seed in any::<u64>()) {
