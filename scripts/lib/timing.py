@@ -17,7 +17,7 @@ COUNT = slice(16, 32)
 def replay_program(plugin):
     """et-replay, beside the plugin that cargo has built."""
     command = ["cargo", "build", "--release", "--locked", "--package", "et-replay"]
-    done = subprocess.run(command, cwd=stock.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(command, cwd=stock.ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"et-replay does not build:\n{done.stderr[-2000:]}")
     return Path(plugin).with_name("et-replay")
@@ -27,7 +27,9 @@ def capture(host, folder, what):
     """The launch of a SmolLM2-135M Q8_0 token, or of a prompt of 512, on all shires."""
     size, launch = (["-p", 512, "-n", 0], 1) if what == "prefill" else (["-p", 0, "-n", 3], 3)
     env = {
-        "GGML_ET_EMU_SHIRES": str(SHIRES), "GGML_ET_CAPTURE": str(folder / what), "GGML_ET_CAPTURE_LAUNCHES": str(launch),
+        "GGML_ET_EMU_SHIRES": str(SHIRES),
+        "GGML_ET_CAPTURE": str(folder / what),
+        "GGML_ET_CAPTURE_LAUNCHES": str(launch),
     }
     run = host.run(
         "llama-bench", "-m", stock.model("q8_0"), *size, "-r", 1, "--no-warmup", *stock.ON_ET, env=env, timeout=3600
@@ -52,7 +54,8 @@ def shorten(launch, count):
     shutil.copytree(launch, short)
     manifest = json.loads((short / "capture.json").read_text())
     arguments = manifest["launch"]["arguments"]
-    manifest["launch"]["arguments"] = arguments[: COUNT.start] + count.to_bytes(8, "little").hex() + arguments[COUNT.stop :]
+    less = arguments[: COUNT.start] + count.to_bytes(8, "little").hex() + arguments[COUNT.stop :]
+    manifest["launch"]["arguments"] = less
     (short / "capture.json").write_text(json.dumps(manifest))
     return short
 
@@ -84,8 +87,8 @@ def manifest_of(launch):
 
 
 def prefill_cycles(program, launch, decode, decode_timing):
-    """A prompt's launch from its first two layers: every further command takes what the last of its kind took. Of what comes
-    behind the layers, only the last token is computed, as in a token's launch `decode`."""
+    """A prompt's launch from its first two layers: every further command takes what the last of its kind took. Of what
+    comes behind the layers, only the last token is computed, as in a token's launch `decode`."""
     manifest = manifest_of(launch)
     count = layers(manifest, 2)
     timing = profile(program, shorten(launch, count))

@@ -135,7 +135,6 @@ mod tests {
 
     #[test]
     fn counts_are_short() {
-        let short = |count| super::short(count);
         assert_eq!(
             [0, 999, 1000, 12_345, 123_456, 9_999_000].map(short),
             ["0", "999", "1.00K", "12.3K", "123K", "10.0M"]

@@ -5,7 +5,7 @@ use super::chip::{line_of, Chip, Seat, LINE};
 use super::classes::{Cost, Kind, Unit, COSTS, IGNORED};
 use super::constants::*;
 use super::hart::{HartClock, Ready, Turns};
-use super::l1::L1;
+use super::l1::{Half, L1};
 use super::profile::{Account, Cause, Level, Work};
 use super::tensor::TensorClock;
 use crate::code::Slot;
@@ -32,6 +32,16 @@ pub struct Minion {
     /// When the multiplier and the unit for transcendentals are free.
     units: [Ticks; 2],
     pub tensor: TensorClock,
+}
+
+/// How an access goes around L1.
+#[derive(Clone, Copy, Debug)]
+struct Direct {
+    /// To L3, else to L2.
+    global: bool,
+    atomic: bool,
+    /// Of each element.
+    bytes: u8,
 }
 
 /// The instruction buffer that four minions share.
@@ -181,12 +191,12 @@ impl Minion {
             }
             Kind::Uncached { global, bytes } => {
                 let addr = hart.x[usize::from(slot.rs1 & 31)];
-                let atomic = bytes >= 4 && bytes <= 8;
-                self.uncached(around, thread, &[addr], global, atomic, u32::from(bytes), result);
+                let atomic = matches!(bytes, 4 | 8);
+                self.uncached(around, thread, &[addr], Direct { global, atomic, bytes }, result);
             }
             Kind::UncachedLanes { global, bytes } => {
                 let (lanes, count) = lanes(hart, slot);
-                self.uncached(around, thread, &lanes[..count], global, false, u32::from(bytes), result);
+                self.uncached(around, thread, &lanes[..count], Direct { global, atomic: false, bytes }, result);
             }
         }
     }
@@ -243,8 +253,8 @@ impl Minion {
                 return self.register(around, hart, thread, addr, target);
             };
             let write = target.is_none();
-            let mode = hart.ucache_control;
-            let access = self.l1.access(around.chip, around.seat, thread, mode, line, at, write);
+            let half = Half { seat: around.seat, thread, mode: hart.ucache_control };
+            let access = self.l1.access(around.chip, half, line, at, write);
             if access.level != Level::L1 {
                 account.bytes[access.level as usize] += u64::from(LINE);
             }
@@ -283,16 +293,9 @@ impl Minion {
     }
 
     /// Accesses around L1, line by line, one at a time.
-    fn uncached(
-        &mut self,
-        around: &mut Around<'_>,
-        thread: usize,
-        addrs: &[u64],
-        global: bool,
-        atomic: bool,
-        bytes: u32,
-        result: usize,
-    ) {
+    fn uncached(&mut self, around: &mut Around<'_>, thread: usize, addrs: &[u64], how: Direct, result: usize) {
+        let Direct { global, atomic, bytes } = how;
+        let bytes = u32::from(bytes);
         let clock = &mut self.harts[thread];
         let account = &mut around.accounts[clock.command];
         let mut previous = u64::MAX;
@@ -335,11 +338,11 @@ impl Minion {
                 hart.clock = answer / CYCLE;
             }
             csr::QUANT => self.tensor.quantises(written(hart, slot).unwrap_or(0)),
-            csr::CACHE_CONTROL => {
-                if written(hart, slot).is_some_and(|wanted| wanted & 2 != 0) && hart.ucache_control & 2 == 0 {
-                    let done = clock.issued + SCRATCHPAD_SWITCH;
-                    clock.wait(done, Cause::Tensor);
-                }
+            csr::CACHE_CONTROL
+                if hart.ucache_control & 2 == 0 && written(hart, slot).is_some_and(|wanted| wanted & 2 != 0) =>
+            {
+                let done = clock.issued + SCRATCHPAD_SWITCH;
+                clock.wait(done, Cause::Tensor);
             }
             csr::MARK => {
                 if let Some(command) = written(hart, slot) {
@@ -395,20 +398,13 @@ impl Minion {
     }
 
     /// Drops a line from a hart's half of L1, or cleans it; whether that is written back.
-    pub fn clean(&mut self, thread: usize, mode: u32, line: u64, keep: bool) -> bool {
-        self.l1.clean(thread, mode, line, keep)
+    pub fn clean(&mut self, half: Half, line: u64, keep: bool) -> bool {
+        self.l1.clean(half, line, keep)
     }
 
     /// Brings a line to a hart's half of L1: when it is there, and from where.
-    pub fn prefetch(
-        &mut self,
-        around: &mut Around<'_>,
-        thread: usize,
-        mode: u32,
-        line: u64,
-        at: Ticks,
-    ) -> (Ticks, Level) {
-        let access = self.l1.access(around.chip, around.seat, thread, mode, line, at, false);
+    pub fn prefetch(&mut self, around: &mut Around<'_>, half: Half, line: u64, at: Ticks) -> (Ticks, Level) {
+        let access = self.l1.access(around.chip, half, line, at, false);
         (access.usable, access.level)
     }
 }

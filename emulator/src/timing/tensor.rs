@@ -2,6 +2,7 @@
 
 use super::chip::{line_of, LINE};
 use super::constants::*;
+use super::l1::Half;
 use super::minion::{Around, Minion};
 use super::profile::{Cause, Level, Work};
 use crate::hart::Hart;
@@ -89,6 +90,16 @@ pub struct Gathering {
     at: Ticks,
 }
 
+/// A load as it is issued: its event, where it goes, what it reads, and who takes part.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    slot: usize,
+    to: Place,
+    from: Rows,
+    transform: Transform,
+    members: u32,
+}
+
 /// Times of a load: when it is done, when the next one can begin, when its first line is there.
 #[derive(Clone, Copy, Debug)]
 struct LoadTimes {
@@ -110,7 +121,7 @@ impl Minion {
         self.exchanged(hart);
         match *operation {
             Operation::Load { slot, to, from, transform, group: members } => {
-                self.load(around, thread, slot, to, from, transform, members, group);
+                self.load(around, Request { slot, to, from, transform, members }, group);
             }
             Operation::LoadL2 { event, offset: _, from } => self.load_l2(around, thread, event as usize, from),
             Operation::Product { element, rows, depth, columns, a, b, .. } => {
@@ -169,19 +180,10 @@ impl Minion {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn load(
-        &mut self,
-        around: &mut Around<'_>,
-        thread: usize,
-        slot: usize,
-        to: Place,
-        from: Rows,
-        transform: Transform,
-        members: u32,
-        group: &mut Vec<Gathering>,
-    ) {
-        let clock = &mut self.harts[thread];
+    fn load(&mut self, around: &mut Around<'_>, request: Request, group: &mut Vec<Gathering>) {
+        let Request { slot, to, from, transform, members } = request;
+        // Hart 0 alone loads.
+        let clock = &mut self.harts[0];
         let tensor = &mut self.tensor;
         if let Some(number) = tensor.gathering[slot].take() {
             tensor.loaded[slot] = group[number].at;
@@ -191,7 +193,7 @@ impl Minion {
         let engine = if slot == TO_B { tensor.streams } else { tensor.loads };
         let start = at.max(engine);
         if members.count_ones() > 1 {
-            return self.join(around, slot, to, from, transform, members, start, group);
+            return self.join(around, request, start, group);
         }
         let times = transfer(around, clock.command, from, transform, slot == TO_B, start);
         self.landed(slot, to, times, start);
@@ -223,18 +225,8 @@ impl Minion {
     }
 
     /// Joins a cooperative load: its lines are read once, when the last member has come.
-    #[allow(clippy::too_many_arguments)]
-    fn join(
-        &mut self,
-        around: &mut Around<'_>,
-        slot: usize,
-        to: Place,
-        from: Rows,
-        transform: Transform,
-        members: u32,
-        start: Ticks,
-        group: &mut Vec<Gathering>,
-    ) {
+    fn join(&mut self, around: &mut Around<'_>, request: Request, start: Ticks, group: &mut Vec<Gathering>) {
+        let Request { slot, to, from, transform, members } = request;
         let own = 1 << (around.seat.minion);
         let shire = around.seat.shire;
         let same = |other: &Gathering| {
@@ -348,7 +340,7 @@ impl Minion {
         lines: Rows,
     ) {
         let thread = usize::from(hart.id & 1);
-        let mode = hart.ucache_control;
+        let half = Half { seat: around.seat, thread, mode: hart.ucache_control };
         let clock = &self.harts[thread];
         let command = clock.command;
         let mut at = clock.issued.max(clock.cache_operations);
@@ -361,7 +353,7 @@ impl Minion {
             match action {
                 CacheAction::Prefetch => {
                     let (ready, from) = match level {
-                        0 => self.prefetch(around, thread, mode, line, at),
+                        0 => self.prefetch(around, half, line, at),
                         _ => {
                             let served = around.chip.read(around.seat, line, at, level == 2);
                             (served.at, served.level)
@@ -376,7 +368,7 @@ impl Minion {
                 CacheAction::Flush | CacheAction::Evict => {
                     let keep = action == CacheAction::Flush;
                     let mut answer = at;
-                    if self.clean(thread, mode, line, keep) {
+                    if self.clean(half, line, keep) {
                         around.chip.write_back(around.seat, line, at);
                         moved(if scratchpad { Level::Scratchpad } else { Level::L2 }, u64::from(LINE));
                         answer = at + L2_LATENCY;
