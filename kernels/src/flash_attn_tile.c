@@ -63,6 +63,12 @@ static uint32_t visible_groups(const struct attention *a, const struct unit *u, 
             V("fxor.pi f0, f0, f1");
             V("for.pi f2, f2, f0");
         }
+        if (words <= 8 && (count & 1)) {
+            // What follows the last key belongs to nobody.
+            __asm__ volatile("mov.m.x m0, %0, 0" ::"r"(1u << (words - 1)));
+            V_BCAST_BITS("f0", 0xFFFF);
+            V("fand.pi f2, f2, f0");
+        }
         v_all_lanes();
         V("fsetm.pi m1, f2");
         __asm__ volatile("maskpopc %0, m1" : "=r"(seen));
