@@ -23,6 +23,7 @@ Options:
   --deadline S     give up a run after S seconds
   --commands       list every command, not only the sums per kernel
   --timing         run under the timing model: cycles, stalls, bytes and arithmetic of every command
+  --strict SEED    run in strict mode, which reports faults of the program; the seed decides the order of harts
   --json           print one JSON object per launch
   --help           this text
 
@@ -78,6 +79,9 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command> {
             }
             Arg::Long("commands") => options.commands = true,
             Arg::Long("timing") => options.mode = Mode::Timing,
+            Arg::Long("strict") => {
+                options.mode = Mode::Strict { seed: number(&mut parser, "--strict")? as u64 };
+            }
             Arg::Long("json") => options.json = true,
             other => return Err(other.unexpected().into()),
         }
@@ -127,6 +131,8 @@ mod tests {
         );
         let options = Options { mode: Mode::Timing, ..Options::default() };
         assert_eq!(words("--timing x").unwrap(), Command::Replay { captures: vec!["x".into()], options });
+        let options = Options { mode: Mode::Strict { seed: 7 }, ..Options::default() };
+        assert_eq!(words("--strict 7 x").unwrap(), Command::Replay { captures: vec!["x".into()], options });
         assert_eq!(words("show a").unwrap(), Command::Show { captures: vec!["a".into()] });
         assert_eq!(
             words("disasm k.elf main").unwrap(),
