@@ -63,7 +63,8 @@ pub trait Platform {
     /// Whether [`step`](Platform::step) is called. Then the platform also keeps [`Hart::clock`].
     const WATCHES: bool = false;
 
-    /// Whether [`windows`](Platform::windows) may give something, so that code is worth translating.
+    /// Whether [`windows`](Platform::windows) may give something, so that code is worth translating. Not
+    /// together with [`WATCHES`](Platform::WATCHES).
     const TRANSLATES: bool = false;
 
     /// Where plain accesses go, if host code may do them in place of [`load`](Platform::load) and

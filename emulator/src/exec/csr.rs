@@ -5,7 +5,7 @@ use super::{Core, Done, Exit};
 use crate::code::Slot;
 use crate::platform::{Outcome, Platform};
 use crate::simd::Vectors;
-use et_isa::csr;
+use et_isa::{csr, Op};
 
 /// fcsr bits that exist, and those that fflags shows.
 const FCSR: u32 = 0x8000_00FF;
@@ -13,7 +13,7 @@ const FFLAGS: u32 = 0x8000_001F;
 
 /// What an instruction does with the CSR.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+enum Access {
     Write,
     Set,
     Clear,
@@ -22,7 +22,15 @@ pub(super) enum Access {
 impl<P: Platform, V: Vectors, const FLAGS: bool> Core<'_, P, V, FLAGS> {
     /// Executes an access. csrrs and csrrc with x0 or 0 do not write.
     #[inline(always)]
-    pub(super) fn csr(&mut self, s: &Slot, at: &mut Position, access: Access, operand: u64) -> Done {
+    pub(super) fn csr(&mut self, s: &Slot, at: &mut Position) -> Done {
+        let (access, operand) = match s.op {
+            Op::Csrrs => (Access::Set, self.x(s.rs1)),
+            Op::Csrrc => (Access::Clear, self.x(s.rs1)),
+            Op::Csrrwi => (Access::Write, u64::from(s.rs1)),
+            Op::Csrrsi => (Access::Set, u64::from(s.rs1)),
+            Op::Csrrci => (Access::Clear, u64::from(s.rs1)),
+            _ => (Access::Write, self.x(s.rs1)),
+        };
         // The platform may look at the clock.
         at.count::<P>(self.hart);
         let writes = access == Access::Write || s.rs1 != 0;

@@ -2,7 +2,6 @@
 
 use et_isa::Op;
 
-use super::csr::Access;
 use super::interp::Position;
 use super::vector::{immediate_float, scalar};
 use super::{Core, Done, Exit};
@@ -201,12 +200,7 @@ pub(super) fn execute<'p, P: Platform, V: Vectors, const FLAGS: bool>(
         Op::Fence => Ok(()),
         Op::Ecall => Err(Exit::Ecall),
         Op::Ebreak => Err(Exit::Trap(Trap { cause: Cause::Breakpoint, tval: at.pc() })),
-        Op::Csrrw => core.csr(s, at, Access::Write, core.x(s.rs1)),
-        Op::Csrrs => core.csr(s, at, Access::Set, core.x(s.rs1)),
-        Op::Csrrc => core.csr(s, at, Access::Clear, core.x(s.rs1)),
-        Op::Csrrwi => core.csr(s, at, Access::Write, s.rs1 as u64),
-        Op::Csrrsi => core.csr(s, at, Access::Set, s.rs1 as u64),
-        Op::Csrrci => core.csr(s, at, Access::Clear, s.rs1 as u64),
+        Op::Csrrw | Op::Csrrs | Op::Csrrc | Op::Csrrwi | Op::Csrrsi | Op::Csrrci => core.csr(s, at),
         // Scalar memory.
         Op::Lb => core.scalar_load(s, |bytes| i8::from_le_bytes(bytes) as u64),
         Op::Lh => core.scalar_load(s, |bytes| i16::from_le_bytes(bytes) as u64),

@@ -105,12 +105,15 @@ pub(super) fn run<P: Platform, V: Vectors, const FLAGS: bool>(
     #[cfg(not(target_arch = "x86_64"))]
     let translates = false;
     'page: loop {
+        // A condition of its own, so that nothing is compiled for platforms that do not translate.
         #[cfg(target_arch = "x86_64")]
-        if let Some(vectors) = core.vectors.avx2().filter(|_| translates) {
-            let mut core = Core::<P, _, false> { hart: core.hart, platform: core.platform, vectors };
-            if let Some(exit) = native::run(&mut core, code, &mut at) {
-                at.count::<P>(core.hart);
-                return stopped(core.platform, exit, core.hart.pc);
+        if P::TRANSLATES {
+            if let Some(vectors) = core.vectors.avx2().filter(|_| translates) {
+                let mut core = Core::<P, _, false> { hart: core.hart, platform: core.platform, vectors };
+                if let Some(exit) = native::run(&mut core, code, &mut at) {
+                    at.count::<P>(core.hart);
+                    return stopped(core.platform, exit, core.hart.pc);
+                }
             }
         }
         at.base = page_base(core.hart.pc);

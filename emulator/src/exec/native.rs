@@ -2,12 +2,13 @@
 
 use super::execute::execute;
 use super::interp::Position;
-use super::{Core, Exit};
+use super::{Core, Done, Exit};
 use crate::code::{Code, Slot};
 use crate::hart::Hart;
 use crate::jit::{Interpreter, Reason, Step};
 use crate::platform::Platform;
 use crate::simd::{Avx2, Host, Task, Vectors};
+use et_isa::Class;
 
 /// Runs translated code from `hart.pc` on, as far as there is any. Gives why the last instruction did not retire, if it
 /// did not; otherwise the loop has to go on.
@@ -17,6 +18,7 @@ pub(super) fn run<P: Platform>(
     code: &mut Code,
     at: &mut Position,
 ) -> Option<Exit> {
+    debug_assert!(!P::WATCHES, "translated code does not tell of its instructions");
     let mut translator = code.take_translator(core.vectors)?;
     let mut exit = None;
     if let Some(windows) = core.platform.windows(core.hart) {
@@ -52,25 +54,14 @@ impl<P: Platform> Interpreter for Leftover<'_, '_, P> {
     }
 
     fn step(&mut self, slot: &Slot, pc: u64) -> Step {
-        Host::Avx2(self.core.vectors).run(Once { leftover: self, slot, pc })
-    }
-}
-
-/// One instruction.
-struct Once<'l, 's, 'a, 'c, P> {
-    leftover: &'l mut Leftover<'a, 'c, P>,
-    slot: &'s Slot,
-    pc: u64,
-}
-
-impl<P: Platform> Task for Once<'_, '_, '_, '_, P> {
-    type Output = Step;
-
-    #[inline(always)]
-    fn run<V: Vectors>(self, _: V) -> Step {
-        let Leftover { core, at, exit } = self.leftover;
-        at.begin(self.pc, self.slot);
-        match execute(core, self.slot.op, self.slot, at, &[]) {
+        let Leftover { core, at, exit } = self;
+        at.begin(pc, slot);
+        let done = match slot.op.row().class {
+            // Most are these, and they are quicker without all the others around them.
+            Class::Csr => core.csr(slot, at),
+            _ => Host::Avx2(core.vectors).run(Once { core, at, slot }),
+        };
+        match done {
             Ok(()) => {
                 at.left -= 1;
                 if !core.hart.vpu_busy {
@@ -79,10 +70,26 @@ impl<P: Platform> Task for Once<'_, '_, '_, '_, P> {
                 core.hart.pc = at.link();
             }
             Err(reason) => {
-                core.hart.pc = self.pc;
+                core.hart.pc = pc;
                 *exit = Some(reason);
             }
         }
         Step::Leave
+    }
+}
+
+/// One instruction.
+struct Once<'l, 'c, P> {
+    core: &'l mut Core<'c, P, Avx2, false>,
+    at: &'l mut Position,
+    slot: &'l Slot,
+}
+
+impl<P: Platform> Task for Once<'_, '_, P> {
+    type Output = Done;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self, _: V) -> Done {
+        execute(self.core, self.slot.op, self.slot, self.at, &[])
     }
 }

@@ -435,6 +435,11 @@ impl Assembler {
         self.vex(Vex::MOVMSKPS, false, 1, dst.0, 0, src.into());
     }
 
+    /// `prefetcht0 mem`.
+    pub fn prefetch(&mut self, mem: Mem) {
+        self.general(None, Width::D, false, &[0x0F, 0x18], 1, mem.into());
+    }
+
     /// `ldmxcsr mem`.
     pub fn ldmxcsr(&mut self, mem: Mem) {
         self.general(None, Width::D, false, &[0x0F, 0xAE], 2, mem.into());

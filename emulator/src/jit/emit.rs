@@ -6,7 +6,7 @@
 
 use super::assembler::*;
 use super::context::*;
-use super::trace::{target, End, Trace};
+use super::trace::{target, End, Step, Trace, Walk};
 use super::{Site, Translator};
 use crate::code::Slot;
 use et_isa::{Class, Op};
@@ -111,6 +111,28 @@ impl<'a> Emitter<'a> {
         if self.trace.nearest {
             self.asm.test_imm(FCSR, 0xE0);
             self.asm.branch(Cond::NotEqual, label);
+        }
+        if let Some(walk) = self.trace.walk() {
+            self.look_ahead(&walk);
+        }
+    }
+
+    /// Has the host fetch what a walk will load next. Rows of a matrix are long and far apart, and waiting for them is
+    /// what walks cost most. The address need not be right.
+    fn look_ahead(&mut self, walk: &Walk) {
+        const LINE: i32 = 64;
+        self.asm.mov(Width::Q, RAX, x(walk.base));
+        match walk.step {
+            Step::Register(step) => self.asm.alu(Alu::Add, Width::Q, RAX, x(step)),
+            Step::Constant(step) => self.asm.alu_imm(Alu::Add, Width::Q, RAX, step),
+        }
+        self.asm.alu(Alu::Add, Width::Q, RAX, R14);
+        let last = walk.offsets.iter().max().map(|offset| offset + WIDEST as i32 - 1);
+        let mut offsets: Vec<i32> = walk.offsets.iter().copied().chain(last).collect();
+        offsets.sort_unstable();
+        offsets.dedup_by_key(|offset| *offset / LINE);
+        for offset in offsets {
+            self.asm.prefetch(Mem::indexed(R12, RAX, offset));
         }
     }
 
@@ -268,7 +290,9 @@ impl<'a> Emitter<'a> {
         use super::{Jump, JUMPS};
         use std::mem::{offset_of, size_of};
         self.asm.mov(Width::Q, RAX, x(s.rs1));
-        self.asm.alu_imm(Alu::Add, Width::Q, RAX, s.imm);
+        if s.imm != 0 {
+            self.asm.alu_imm(Alu::Add, Width::Q, RAX, s.imm);
+        }
         self.asm.alu_imm(Alu::And, Width::Q, RAX, !1);
         self.link(s, next);
         self.retire(self.done + 1);

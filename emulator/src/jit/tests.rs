@@ -78,6 +78,7 @@ fn objdump_reads_what_was_meant() {
     case!("mov QWORD PTR [r13+0x0],rax", store(8, Mem::at(R13, 0), RAX));
     case!("setb al", setcc(Cond::Below, RAX));
     case!("setl sil", setcc(Cond::Less, RSI));
+    case!("prefetcht0 BYTE PTR [r12+rax*1+0x1234]", prefetch(Mem::indexed(R12, RAX, 0x1234)));
     case!("ldmxcsr DWORD PTR [rbx-0x8]", ldmxcsr(near));
     case!("stmxcsr DWORD PTR [rbx-0x8]", stmxcsr(near));
     case!("vzeroupper", vzeroupper());

@@ -66,6 +66,41 @@ impl Trace {
         };
         trace
     }
+
+    /// The first walk in the trace, if there is one.
+    pub fn walk(&self) -> Option<Walk> {
+        /// Fewer loads are followed well enough by the host's own prefetching.
+        const LOADS: usize = 8;
+        (0..self.instructions.len()).find_map(|at| {
+            let slot = &self.instructions[at].1;
+            let (base, step) = match slot.op {
+                Op::Addi if slot.rd == slot.rs1 => (slot.rd, Step::Constant(slot.imm)),
+                Op::Add if slot.rd == slot.rs1 => (slot.rd, Step::Register(slot.rs2)),
+                Op::Add if slot.rd == slot.rs2 => (slot.rd, Step::Register(slot.rs1)),
+                _ => return None,
+            };
+            let before = self.instructions[..at].iter().map(|(_, slot)| slot);
+            let loads = before.filter(|slot| matches!(slot.op, Op::FlwPs | Op::Flq2) && slot.rs1 == base);
+            let offsets: Vec<i32> = loads.map(|slot| slot.imm).collect();
+            (offsets.len() >= LOADS).then_some(Walk { base, step, offsets })
+        })
+    }
+}
+
+/// A walk through memory: many vector loads from a register that then moves on.
+pub(super) struct Walk {
+    /// The register, and what is added to it.
+    pub base: u8,
+    pub step: Step,
+    /// The offsets of the loads.
+    pub offsets: Vec<i32>,
+}
+
+/// How far a walk moves on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Register(u8),
+    Constant(i32),
 }
 
 /// Where a branch or jump leads.

@@ -2,7 +2,7 @@
 //!
 //! Everything is written as loops over lanes without branches. The executor is compiled twice, once for any host and
 //! once with AVX2 and FMA switched on, where the compiler turns these loops into vector code; which copy runs is
-//! decided at run time. The host's floating-point control register is never touched: denormals and NaN are masked, or
+//! decided at run time. The host's floating-point control register is never touched here: denormals and NaN are masked, or
 //! found and treated apart.
 
 #[cfg(target_arch = "x86_64")]
