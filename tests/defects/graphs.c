@@ -13,9 +13,10 @@ typedef struct ggml_tensor tensor;
 
 enum { INPUTS_MAX = 4, FILLED_MAX = 8, TENSORS_MAX = 16 };
 
+// Rows of what indices point into.
+enum { TARGET_ROWS = 40 };
+
 static struct ggml_context * ctx;
-// Integers are indices below this.
-static int rows_of_target = 40;
 
 static tensor * add(tensor ** in) { return ggml_add(ctx, in[0], in[1]); }
 static tensor * add_slices(tensor ** in) {
@@ -42,6 +43,9 @@ static tensor * to_f16(tensor ** in) { return ggml_cast(ctx, in[0], GGML_TYPE_F1
 static tensor * to_q8_0(tensor ** in) { return ggml_cast(ctx, in[0], GGML_TYPE_Q8_0); }
 static tensor * copy_to_slices(tensor ** in) {
     return ggml_cpy(ctx, in[0], ggml_view_2d(ctx, in[1], in[0]->ne[0], in[1]->ne[1], in[1]->nb[1], 0));
+}
+static tensor * slices(tensor ** in) {
+    return ggml_cont(ctx, ggml_view_2d(ctx, in[0], 20, in[0]->ne[1], in[0]->nb[1], 0));
 }
 static tensor * transpose(tensor ** in) { return ggml_cont(ctx, ggml_transpose(ctx, in[0])); }
 static tensor * rope(tensor ** in) {
@@ -71,6 +75,8 @@ static const struct test {
 } tests[] = {
     {"add", add, {{F32, {64, 96, 1, 1}}, {F32, {64, 96, 1, 1}}}},
     {"add-row", add, {{F32, {576, 5, 1, 1}}, {F32, {576, 1, 1, 1}}}},
+    {"add-repeated", add, {{F32, {1200, 3, 1, 1}}, {F32, {600, 1, 1, 1}}}},
+    {"add-cycled", add, {{F32, {64, 192, 1, 1}}, {F32, {64, 4, 1, 1}}}},
     {"add-odd", add, {{F32, {37, 75, 1, 1}}, {F32, {37, 75, 1, 1}}}},
     {"add-slices", add_slices, {{F32, {40, 75, 1, 1}}, {F32, {37, 75, 1, 1}}}},
     {"add-f16", add, {{F16, {48, 75, 1, 1}}, {F32, {48, 75, 1, 1}}}},
@@ -88,11 +94,13 @@ static const struct test {
     {"get-rows", get_rows, {{F32, {80, 40, 1, 1}}, {I32, {70, 1, 1, 1}}}},
     {"get-rows-q8_0", get_rows, {{GGML_TYPE_Q8_0, {96, 40, 1, 1}, 1}, {I32, {70, 1, 1, 1}}}},
     {"set-rows-f16", set_rows, {{F16, {80, 40, 1, 1}, 1}, {F32, {80, 8, 1, 1}}, {I32, {8, 1, 1, 1}}}},
+    {"set-rows-owned", set_rows, {{F16, {96, 40, 1, 1}, 1}, {F32, {96, 40, 1, 1}}, {I32, {40, 1, 1, 1}}}},
     {"set-rows-q8_0", set_rows, {{GGML_TYPE_Q8_0, {96, 40, 1, 1}, 1}, {F32, {96, 8, 1, 1}}, {I32, {8, 1, 1, 1}}}},
     {"to-f16", to_f16, {{F32, {70, 75, 1, 1}}}},
     {"to-q8_0", to_q8_0, {{F32, {96, 75, 1, 1}}}},
     {"slices-to-f16", copy_to_slices, {{F32, {70, 75, 1, 1}}, {F16, {72, 75, 1, 1}, 1}}},
     {"slices-to-q8_0", copy_to_slices, {{F32, {96, 75, 1, 1}}, {GGML_TYPE_Q8_0, {128, 75, 1, 1}, 1}}},
+    {"slices", slices, {{F32, {24, 400, 1, 1}}}},
     {"transpose", transpose, {{F32, {48, 64, 1, 1}}}},
     {"mul-mat-vec-f32", mul_mat, {{F32, {200, 300, 1, 1}, 1}, {F32, {200, 2, 1, 1}}}},
     {"mul-mat-vec-f16", mul_mat, {{F16, {136, 300, 1, 1}, 1}, {F32, {136, 2, 1, 1}}}},
@@ -105,7 +113,9 @@ static const struct test {
     {"mul-mat-tile-f16", mul_mat, {{F16, {128, 70, 1, 1}}, {F32, {128, 40, 1, 1}}}},
     {"mul-mat-tile-q8_0", mul_mat, {{GGML_TYPE_Q8_0, {704, 64, 1, 1}, 1}, {F32, {704, 33, 1, 1}}}},
     {"mul-mat-tile-rest", mul_mat, {{F32, {64, 10, 1, 1}, 1}, {F32, {64, 1100, 1, 1}}}},
-    {"mul-mat-tile-copy", mul_mat, {{GGML_TYPE_Q4_0, {160, 48, 1, 1}, 1}, {F16, {160, 33, 1, 1}}}},
+    {"mul-mat-tile-short", mul_mat, {{F32, {64, 160, 1, 1}, 1}, {F32, {64, 200, 1, 1}}}},
+    {"mul-mat-tile-batch", mul_mat, {{F32, {64, 640, 3, 1}, 1}, {F32, {64, 16, 3, 1}}}},
+    {"mul-mat-tile-copy", mul_mat, {{GGML_TYPE_Q4_0, {160, 44, 1, 1}, 1}, {F16, {160, 33, 1, 1}}}},
     {"rope", rope, {{F32, {64, 9, 12, 1}}, {I32, {12, 1, 1, 1}}}},
     {"rope-half", rope_half, {{F32, {80, 3, 25, 1}}, {I32, {25, 1, 1, 1}}}},
     {"rope-f16", rope, {{F16, {48, 9, 12, 1}}, {I32, {12, 1, 1, 1}}}},
@@ -114,6 +124,7 @@ static const struct test {
     {"soft-max-part", soft_max_part, {{F32, {75, 71, 1, 1}}}},
     {"flash-attn", flash_attn, {{F32, {64, 40, 8, 1}}, {F16, {64, 80, 8, 1}}, {F16, {64, 80, 8, 1}}, {F16, {80, 40, 1, 1}}}},
     {"flash-attn-split", flash_attn, {{F32, {64, 1, 6, 1}}, {F16, {64, 200, 2, 1}}, {F16, {64, 200, 2, 1}}, {F16, {200, 1, 1, 1}}}},
+    {"flash-attn-f32", flash_attn, {{F32, {40, 3, 4, 1}}, {F32, {40, 100, 4, 1}}, {F32, {40, 100, 4, 1}}, {F16, {100, 3, 1, 1}}}},
     {"flash-attn-q8_0", flash_attn, {{F32, {96, 2, 4, 1}}, {GGML_TYPE_Q8_0, {96, 70, 4, 1}, 1}, {GGML_TYPE_Q8_0, {96, 70, 4, 1}, 1}, {F16, {70, 2, 1, 1}}}},
 };
 
@@ -133,7 +144,7 @@ static void fill(tensor * t, uint32_t seed) {
     }
     if (t->type == I32) {
         for (int64_t i = 0; i < n; ++i) {
-            ((int32_t *) data)[i] = (int32_t) ((7 * i + seed) % rows_of_target);
+            ((int32_t *) data)[i] = (int32_t) ((7 * i + seed) % TARGET_ROWS);
         }
     } else {
         ggml_quantize_chunk(t->type, values, data, 0, ggml_nrows(t), t->ne[0], NULL);

@@ -90,8 +90,15 @@ def table(defects):
     yield "| injected | file | strict mode reports | at the line |"
     yield "|---|---|---|---|"
     for d in defects:
-        lines = ", ".join(f"`{code.strip()}`" for code in (d.at, d.by) if code)
+        lines = ", ".join(shown(code) for code in (d.at, d.by) if code)
         yield f"| {d.what} | {Path(d.file).name} | {d.kind} | {lines} |"
+
+
+def shown(code):
+    """Code in a cell of a table: its beginning, if it is long."""
+    if len(code) > 60:
+        code = code[:59].rstrip() + "…"
+    return "`" + code.replace("|", "\\|") + "`"
 
 
 if __name__ == "__main__":
