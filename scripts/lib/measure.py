@@ -4,6 +4,7 @@ import argparse
 import json
 import re
 import statistics
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import stock
 import kld
 import ops
+import replay
 import timing
 
 FORMS = ["q8_0", "q4_0", "q4_1", "f16"]
@@ -22,16 +24,21 @@ KLD_RUNS = {"q8_0": {"chunks": 4, "ubatch": 512}, "q4_0": {"chunks": 2, "ubatch"
 class Measure:
     """The figures by name; what several of them need is measured once."""
 
-    def __init__(self, plugin):
+    def __init__(self, plugin, folder):
         self.host = stock.Host(stock.NEWEST, plugin)
-        self.plugin = plugin
+        self.plugin, self.folder = plugin, folder
         self.kept = {}
         self.figures = {
             **{f"kld_{form}": lambda form=form: self.kld(form, True) for form in FORMS},
             **{f"kld_cpu_{form}": lambda form=form: self.kld(form, False) for form in FORMS},
             "decode_vs_cpu": lambda: self.slowdown("decode"),
             "prefill_vs_cpu": lambda: self.slowdown("prefill"),
-            "emu_mips_decode": self.emulated_mips,
+            "emu_mips_decode": lambda: self.replayed("decode", 1)["mips"],
+            "emu_mips_scalar": self.scalar_mips,
+            "emu_int8_gmac_per_s": lambda: self.replayed("prompt_16", 1)["int8_gmac_per_s"],
+            "emu_scaling_2": lambda: self.replayed("decode", 2)["mips"] / self.replayed("decode", 1)["mips"],
+            "strict_mips": self.strict_mips,
+            "calibration_loop": lambda: self.replayed("decode", 1)["calibration"],
             "calibration_cpu_decode_tps": lambda: self.rate("decode", False),
             "cycles_decode_token": lambda: self.modelled()["decode"],
             "cycles_prefill_512": lambda: self.modelled()["prefill"],
@@ -68,18 +75,40 @@ class Measure:
         """How many times the CPU's time ET0 takes."""
         return self.rate(what, False) / self.rate(what, True)
 
-    def emulated_mips(self):
-        """Emulated instructions per microsecond while decoding: the plugin logs an ET_EMU line when its device closes."""
-        _, run = self.bench("decode", True, 1, "-v")
-        found = re.findall(r"ET_EMU\|.*?instructions=(\d+)\|seconds=([\d.]+)", run.output)
-        if not found:
-            raise RuntimeError("the plugin logged no ET_EMU line")
-        return sum(int(n) for n, _ in found) / sum(float(s) for _, s in found) / 1e6
+    def captured(self, what):
+        """A launch on the default topology: the third token of a text, or a prompt of 16 tokens, whose products are int8."""
+        size, launch = {"decode": (["-p", 0, "-n", 3], 3), "prompt_16": (["-p", 16, "-n", 0], 1)}[what]
+        return self.once(what, lambda: replay.capture(self.host, self.folder / what, launch, 1, *size))
+
+    def replayed(self, what, threads):
+        """The median of five runs of a captured launch in fast mode."""
+        options = ["--repeat", 5, "--threads", threads]
+        return self.once((what, threads), lambda: self.replay(what, *options)["measured"])
+
+    def strict_mips(self):
+        """The median of three: of one run each, since a launch takes long in strict mode."""
+        runs = [self.replay("decode", "--strict", seed, "--repeat", 1)["measured"] for seed in range(3)]
+        return statistics.median(run["mips"] for run in runs)
+
+    def replay(self, what, *options):
+        program = self.once("et-replay", lambda: replay.program(self.plugin))
+        return replay.run(program, self.captured(what), *options)
+
+    def scalar_mips(self):
+        """Integer and memory instructions in a loop, on one thread."""
+        command = ["cargo", "run", "--release", "--locked", "--quiet", "--package", "et-emulator", "--example", "speed"]
+        rates = []
+        for _ in range(5):
+            run = subprocess.run([*command, "scalar"], cwd=stock.ROOT, capture_output=True, text=True, check=False)
+            found = re.search(r"^scalar +[\d.]+ +([\d.]+)$", run.stdout, re.MULTILINE)
+            if not found:
+                raise RuntimeError(f"the speed example failed: {run.stdout[-300:]}{run.stderr[-300:]}")
+            rates.append(float(found[1]))
+        return statistics.median(rates)
 
     def modelled(self):
         """Cycles of a token and of a prompt on all shires, by the timing model."""
-        with tempfile.TemporaryDirectory(prefix="ggml-et-timing-") as folder:
-            return self.once("modelled", lambda: timing.cycles(self.host, self.plugin, Path(folder)))
+        return self.once("modelled", lambda: timing.cycles(self.host, self.plugin, self.folder))
 
     def support(self, backend):
         return self.once(("support", backend), lambda: ops.support(ops.support_csv(self.host, backend)))
@@ -92,7 +121,12 @@ def main():
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("name", nargs="*", help="figures to take (default: all)")
     args = parser.parse_args()
-    measure = Measure(args.plugin)
+    with tempfile.TemporaryDirectory(prefix="ggml-et-measure-") as folder:
+        return take(Measure(args.plugin, Path(folder)), args)
+
+
+def take(measure, args):
+    """Takes and prints the figures that were asked for; the exit status."""
     if args.list:
         print("\n".join(measure.figures))
         return 0

@@ -3,10 +3,8 @@
 import json
 import re
 import shutil
-import subprocess
-from pathlib import Path
 
-import stock
+import replay
 
 SHIRES = 32
 
@@ -14,30 +12,10 @@ SHIRES = 32
 COUNT = slice(16, 32)
 
 
-def replay_program(plugin):
-    """et-replay, beside the plugin that cargo has built."""
-    command = ["cargo", "build", "--release", "--locked", "--package", "et-replay"]
-    done = subprocess.run(command, cwd=stock.ROOT, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"et-replay does not build:\n{done.stderr[-2000:]}")
-    return Path(plugin).with_name("et-replay")
-
-
 def capture(host, folder, what):
     """The launch of a SmolLM2-135M Q8_0 token, or of a prompt of 512, on all shires."""
     size, launch = (["-p", 512, "-n", 0], 1) if what == "prefill" else (["-p", 0, "-n", 3], 3)
-    env = {
-        "GGML_ET_EMU_SHIRES": str(SHIRES),
-        "GGML_ET_CAPTURE": str(folder / what),
-        "GGML_ET_CAPTURE_LAUNCHES": str(launch),
-    }
-    run = host.run(
-        "llama-bench", "-m", stock.model("q8_0"), *size, "-r", 1, "--no-warmup", *stock.ON_ET, env=env, timeout=3600
-    )
-    found = sorted((folder / what).glob("launch-*"))
-    if not found:
-        raise RuntimeError(f"no launch was captured: {run.tail()}")
-    return found[0]
+    return replay.capture(host, folder / what, launch, SHIRES, *size)
 
 
 def layers(manifest, count):
@@ -68,12 +46,7 @@ def kind(command):
 
 def profile(program, launch):
     """What the model says of a launch."""
-    command = [program, "--timing", "--json", "--commands", launch]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=7200)
-    try:
-        return json.loads(done.stdout)["timing"]
-    except (ValueError, KeyError):
-        raise RuntimeError(f"et-replay --timing failed: {done.stdout[-500:]}{done.stderr[-500:]}") from None
+    return replay.run(program, launch, "--timing", "--commands", whole=False)["timing"]
 
 
 def by_kind(manifest, timing):
@@ -103,7 +76,7 @@ def prefill_cycles(program, launch, decode, decode_timing):
 
 def cycles(host, plugin, folder):
     """Cycles of a token and of a prompt of 512, by name."""
-    program = replay_program(plugin)
+    program = replay.program(plugin)
     decode, prefill = capture(host, folder, "decode"), capture(host, folder, "prefill")
     timing = profile(program, decode)
     return {"decode": timing["cycles"], "prefill": prefill_cycles(program, prefill, decode, timing)}

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import replay
 import stock
 import timing
 
@@ -156,7 +157,7 @@ def main():
             row("rtl", name, "cycles", modelled, measured)
         head("Boards (timing sheet 5 and 6.4); our kernels stand in for others")
         with tempfile.TemporaryDirectory(prefix="ggml-et-timing-") as folder:
-            program = timing.replay_program(args.plugin)
+            program = replay.program(args.plugin)
             products = Products(program, Path(args.plugin).with_name("et-kernels.debug"), folder)
             for name, unit, modelled, published in board(products, cycles_of):
                 row("board", name, unit, modelled, published)

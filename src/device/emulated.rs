@@ -116,7 +116,7 @@ fn explain(error: LaunchError) -> anyhow::Error {
 }
 
 impl Drop for Emulated {
-    /// Tells how fast the emulation was; scripts/measure reads the line.
+    /// Tells how fast the emulation was.
     fn drop(&mut self) {
         let seconds = self.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
         let instructions = self.instructions.load(Ordering::Relaxed);
