@@ -566,7 +566,8 @@ fn scratchpad_holds_nothing_across_commands() {
     const SCRATCH: u64 = 0xBF80_0000;
     let with = |second: u32| {
         kernel().hart(A, move |k| {
-            k.command(1).store_line("store", SCRATCH).publish(SCRATCH, 1).command(second);
+            k.command(1).program.word(0x5F | 2 << 7); // fbci.pi f2, 0
+            k.store_line("store", SCRATCH).publish(SCRATCH, 1).command(second);
             k.move_vector("load", SCRATCH, DATA).publish(DATA, 2).command(0);
         })
     };

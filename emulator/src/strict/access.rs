@@ -175,7 +175,9 @@ impl Watch<'_> {
         if !matches!(holder, Holder::Buffer(_)) {
             self.fetch(index, holder);
         }
-        self.check_write(place, index, holder, mask, manner);
+        if self.check_write(place, index, holder, mask, manner) && manner != Manner::Atomic {
+            self.lines.all[index].reads.covered(mask);
+        }
         let now = self.clocks.now(place);
         let Spot { pc, command, .. } = self.spot(place);
         let version = self.writes.number(place, pc, command, manner, now);
@@ -183,11 +185,19 @@ impl Watch<'_> {
         bytes[at..at + data.len()].copy_from_slice(data);
         let patch = Patch { mask, bytes, version, poison: bad.mask << at, origin: bad.origin };
         let Some(active) = &mut self.lines.all[index].active else { return };
-        if matches!(holder, Holder::Buffer(_)) && active.content(holder).is_none() {
-            active.copy(Holder::Truth, holder);
+        if let Holder::Buffer(_) = holder {
+            if mask == Mask::MAX {
+                active.begin(holder, &patch);
+            } else if active.content(holder).is_none() {
+                active.copy(Holder::Truth, holder);
+            }
         }
-        active.write(holder, &patch);
-        active.unpublish(mask);
+        if !(mask == Mask::MAX && matches!(holder, Holder::Buffer(_))) {
+            active.write(holder, &patch);
+        }
+        if !active.published.is_empty() {
+            active.unpublish(mask);
+        }
         if holder == Holder::Home {
             return;
         }
@@ -206,15 +216,15 @@ impl Watch<'_> {
         }
     }
 
-    /// Whether a hart may write these bytes now.
-    fn check_write(&mut self, place: u16, index: usize, holder: Holder, mask: Mask, manner: Manner) {
+    /// Whether a hart may write these bytes now. True if so.
+    fn check_write(&mut self, place: u16, index: usize, holder: Holder, mask: Mask, manner: Manner) -> bool {
         let line = &self.lines.all[index];
-        let Some(active) = &line.active else { return };
-        let Some(truth) = active.content(Holder::Truth) else { return };
+        let Some(active) = &line.active else { return true };
+        let Some(truth) = active.content(Holder::Truth) else { return true };
         let mut found: Option<(Fault, usize, Option<Spot>)> = None;
         let mut last = 0;
-        for n in bits(mask) {
-            let version = truth.version[n];
+        let start = mask.trailing_zeros() as usize;
+        for (n, &version) in truth.version.iter().enumerate().skip(start).take(mask.count_ones() as usize) {
             if version == last {
                 continue;
             }
@@ -268,10 +278,10 @@ impl Watch<'_> {
                 }
             }
         }
-        if let Some((fault, n, other)) = found {
-            let address = Some(self.address(line.key, n));
-            self.report(place, fault, address, other);
-        }
+        let Some((fault, n, other)) = found else { return true };
+        let address = Some(self.address(line.key, n));
+        self.report(place, fault, address, other);
+        false
     }
 
     /// An atomic of 4 or 8 bytes at a level: the old value.

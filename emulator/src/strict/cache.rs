@@ -221,7 +221,10 @@ impl Watch<'_> {
     fn drain(&mut self, index: usize, buffer: Holder) {
         let Some(active) = &mut self.lines.all[index].active else { return };
         if let Some(mask) = active.dirt(buffer).map(|dirt| dirt.mask) {
-            active.merge(buffer, Holder::Home, mask);
+            match mask {
+                Mask::MAX => active.copy(buffer, Holder::Home),
+                part => active.merge(buffer, Holder::Home, part),
+            }
             active.clean(buffer);
             active.forget(buffer);
         }

@@ -522,8 +522,9 @@ impl Watch<'_> {
                     let lanes = super::values::lanes(if columns - 8 * half >= 8 { 0xFF } else { 0x0F });
                     let spot = self.spot(place);
                     let values = &mut self.harts[usize::from(place)].values;
-                    let (old, _) = values.vector(register, &mut self.findings, spot);
-                    values.set_vector(register, lanes, old | bytes, bad.origin);
+                    let (old, known) = values.vector(register, &mut self.findings, spot);
+                    let origin = if old != 0 { known } else { bad.origin };
+                    values.set_vector(register, lanes, old | bytes, origin);
                 }
             }
         }

@@ -294,6 +294,19 @@ impl Active {
         }
     }
 
+    /// Makes a whole new line what `holder` has, and the truth.
+    pub fn begin(&mut self, holder: Holder, patch: &Patch) {
+        let content =
+            Content { bytes: patch.bytes, version: [patch.version; 64], poison: patch.poison, origin: patch.origin };
+        for old in [holder, Holder::Truth] {
+            self.forget(old);
+        }
+        let mut holders = Holders::default();
+        holders.insert(holder);
+        holders.insert(Holder::Truth);
+        self.groups.push(Group { content: Box::new(content), holders });
+    }
+
     /// Puts the bytes of `mask` of one holder into another's content.
     pub fn merge(&mut self, from: Holder, to: Holder, mask: Mask) {
         let Some(source) = self.content(from).cloned() else { return };

@@ -60,6 +60,16 @@ impl Reads {
         std::iter::once(&self.first).filter(|read| read.mask != 0).chain(&self.more)
     }
 
+    /// A write of these bytes, ordered after all reads of them: who is ordered after the write is after the reads, too.
+    pub fn covered(&mut self, mask: Mask) {
+        if self.first.mask & !mask == 0 {
+            self.first.mask = 0;
+        }
+        if !self.more.is_empty() {
+            self.more.retain(|read| read.mask & !mask != 0);
+        }
+    }
+
     /// Forgets what is ordered before everything that is still to come.
     pub fn prune(&mut self, floor: &[u32]) {
         let gone = |read: &Read| read.epoch <= floor[usize::from(read.place)];
