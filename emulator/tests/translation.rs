@@ -342,7 +342,7 @@ fn hart(random: &mut Random) -> Hart {
     for i in BASES {
         let near = random.below(DATA_BYTES - 1024) as u64 + 512;
         hart.x[i as usize] = match random.below(32) {
-            0..=19 => DATA + near & !31,
+            0..=19 => (DATA + near) & !31,
             20..=22 => DATA + near,
             23..=25 => SCRATCH + 0x200 + random.below(0x400) as u64,
             // Not named as the own one.
