@@ -109,14 +109,14 @@ impl Product {
     }
 
     /// Whether an int8 product ends in the f registers.
-    fn to_registers(&self) -> bool {
+    fn ends_in_registers(&self) -> bool {
         bits(self.value, 23, 23) == 1
     }
 
     /// What it is to those who watch.
     fn operation(&self, element: Element) -> Operation {
         let (rows, depth, columns) = (self.rows(), self.depth(), self.columns());
-        let in_registers = element != Element::Int8 || self.to_registers();
+        let in_registers = element != Element::Int8 || self.ends_in_registers();
         Operation::Product {
             element,
             rows,
@@ -209,8 +209,7 @@ impl<O: Outside> Engine<'_, O> {
                     a_unsigned: bits(product.value, 21, 21) == 1,
                     b_unsigned: bits(product.value, 22, 22) == 1,
                 };
-                let to_registers = product.to_registers();
-                let target = to_registers.then_some(&mut hart.f);
+                let target = product.ends_in_registers().then_some(&mut hart.f);
                 multiply_int8(&operands, &rows, &masked, signs, ten_c, target);
             }
         }

@@ -124,10 +124,10 @@ impl<'a> F32<'a> {
         let mut first = 0;
         if operands.first {
             first = 1;
-            for h in 0..H {
-                let b = _mm256_castsi256_ps(load(half(operands.b[0], h)));
-                for r in 0..R {
-                    sums[r][h] = _mm256_mul_ps(_mm256_set1_ps(f32::from_bits(operands.a[rows[r]].0[0])), b);
+            for r in 0..R {
+                let a = _mm256_set1_ps(f32::from_bits(operands.a[rows[r]].0[0]));
+                for (h, sum) in sums[r].iter_mut().enumerate() {
+                    *sum = _mm256_mul_ps(a, _mm256_castsi256_ps(load(half(operands.b[0], h))));
                 }
             }
         } else {
@@ -145,8 +145,8 @@ impl<'a> F32<'a> {
         }
         for k in first..operands.depth {
             let mut b = [_mm256_setzero_ps(); H];
-            for h in 0..H {
-                b[h] = _mm256_castsi256_ps(load(half(operands.b[k], h)));
+            for (h, b) in b.iter_mut().enumerate() {
+                *b = _mm256_castsi256_ps(load(half(operands.b[k], h)));
             }
             for r in 0..R {
                 let a = _mm256_set1_ps(f32::from_bits(operands.a[rows[r]].0[k]));
@@ -157,17 +157,17 @@ impl<'a> F32<'a> {
         }
         let zeros = _mm256_set1_epi32(-i32::from(self.zeros));
         for sums in &sums {
-            for h in 0..H {
-                let size = _mm256_and_si256(_mm256_castps_si256(sums[h]), magnitude);
+            for (sum, bad) in sums.iter().zip(&mut bad) {
+                let size = _mm256_and_si256(_mm256_castps_si256(*sum), magnitude);
                 // Once infinite, always infinite.
                 let infinite = _mm256_cmpgt_epi32(size, _mm256_set1_epi32(INFINITY as i32 - 1));
                 let unsure = _mm256_and_si256(_mm256_cmpeq_epi32(size, zero), zeros);
-                bad[h] = _mm256_or_si256(bad[h], _mm256_or_si256(infinite, unsure));
+                *bad = _mm256_or_si256(*bad, _mm256_or_si256(infinite, unsure));
             }
         }
         let mut all = zero;
-        for h in 0..H {
-            all = _mm256_or_si256(all, _mm256_and_si256(bad[h], first_lanes(operands.columns - 8 * h)));
+        for (h, bad) in bad.into_iter().enumerate() {
+            all = _mm256_or_si256(all, _mm256_and_si256(bad, first_lanes(operands.columns - 8 * h)));
         }
         if any(all) {
             return false;
