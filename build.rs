@@ -93,13 +93,7 @@ fn compile(root: &Path, out: &Path) -> Result<PathBuf> {
     let debug = out.join("et_kernels.debug");
     let script = root.join("kernels/image.ld");
     let mut link = Command::new(&gcc);
-    link.arg(options("link.flags"))
-        .arg("-T")
-        .arg(&script)
-        .args(&objects)
-        .arg("-lgcc")
-        .arg("-o")
-        .arg(&debug);
+    link.arg(options("link.flags")).arg("-T").arg(&script).args(&objects).arg("-lgcc").arg("-o").arg(&debug);
     run(&mut link, &gcc)?;
 
     let objcopy = format!("{prefix}objcopy");
