@@ -64,6 +64,10 @@ impl Watch<'_> {
         let mut bad: Mask = 0;
         let mut last = Version::MAX;
         for n in bits(mask) {
+            // The rest is of the same write, and that one was seen.
+            if content.single && truth.is_none() && last != Version::MAX {
+                break;
+            }
             let version = content.version[n];
             let newest = truth.map_or(version, |truth| truth.version[n]);
             if newest == version && version == last {
@@ -224,7 +228,8 @@ impl Watch<'_> {
         let mut found: Option<(Fault, usize, Option<Spot>)> = None;
         let mut last = 0;
         let start = mask.trailing_zeros() as usize;
-        for (n, &version) in truth.version.iter().enumerate().skip(start).take(mask.count_ones() as usize) {
+        let count = if truth.single { 1 } else { mask.count_ones() as usize };
+        for (n, &version) in truth.version.iter().enumerate().skip(start).take(count) {
             if version == last {
                 continue;
             }

@@ -102,6 +102,8 @@ pub struct Content {
     pub bytes: [u8; 64],
     /// Which write each byte is of.
     pub version: [Version; 64],
+    /// All bytes are of one write; if not, they may be or not.
+    pub single: bool,
     /// Bytes that mean nothing.
     pub poison: Mask,
     /// Why (a number of the suspects).
@@ -123,7 +125,9 @@ impl Content {
         if patch.mask == Mask::MAX {
             self.bytes = patch.bytes;
             self.version = [patch.version; 64];
+            self.single = true;
         } else {
+            self.single = false;
             for n in bits(patch.mask) {
                 self.bytes[n] = patch.bytes[n];
                 self.version[n] = patch.version;
@@ -137,6 +141,7 @@ impl Content {
 
     /// Takes the bytes of `mask` from another content.
     fn overlay(&mut self, other: &Content, mask: Mask) {
+        self.single = false;
         for n in bits(mask) {
             self.bytes[n] = other.bytes[n];
             self.version[n] = other.version[n];
@@ -296,8 +301,13 @@ impl Active {
 
     /// Makes a whole new line what `holder` has, and the truth.
     pub fn begin(&mut self, holder: Holder, patch: &Patch) {
-        let content =
-            Content { bytes: patch.bytes, version: [patch.version; 64], poison: patch.poison, origin: patch.origin };
+        let content = Content {
+            bytes: patch.bytes,
+            version: [patch.version; 64],
+            single: true,
+            poison: patch.poison,
+            origin: patch.origin,
+        };
         for old in [holder, Holder::Truth] {
             self.forget(old);
         }

@@ -222,7 +222,7 @@ impl<'m> Watch<'m> {
         let mut bytes = [0; 64];
         self.plain(key, 0, &mut bytes);
         let line = &mut self.lines.all[index];
-        let content = Content { bytes, version: [0; 64], poison: line.unwritten, origin: 0 };
+        let content = Content { bytes, version: [0; 64], single: true, poison: line.unwritten, origin: 0 };
         let holders = std::mem::take(&mut line.holders);
         line.active = Some(Box::new(super::line::Active::new(content, holders)));
     }
