@@ -102,6 +102,12 @@ impl Watch<'_> {
             } else if let (Manner::Tensor(event), super::clock::NEVER) = (write.manner, write.epoch) {
                 bad |= 1 << n;
                 wrong.get_or_insert((Fault::StoreNotWaited(event), n, newest));
+            } else if (write.manner, write.epoch) == (Manner::Coherent, super::clock::NEVER)
+                && (defer || matches!(holder, Holder::L1(_)))
+            {
+                // The hart's own: it goes another way than the read.
+                bad |= 1 << n;
+                wrong.get_or_insert((Fault::StoreUnderWay, n, newest));
             } else if scratchpad && version != 0 && write.command != command {
                 remnant |= 1 << n;
             } else {

@@ -48,6 +48,8 @@ pub enum Fault {
         write: bool,
     },
     NoFence,
+    /// A hart's own store at L2 or L3 and its read, without a fence between them.
+    StoreUnderWay,
     /// An L1 scratchpad line is used before the load that fills it was waited for.
     LineNotLoaded {
         line: u8,
@@ -121,7 +123,7 @@ impl Fault {
             Fault::LostWrite => ViolationKind::LostWrite,
             Fault::Unwritten | Fault::Remnant(_) => ViolationKind::NeverWritten,
             Fault::Outside { .. } => ViolationKind::OutsideBuffers,
-            Fault::NoFence | Fault::NeverFenced => ViolationKind::MissingFence,
+            Fault::NoFence | Fault::NeverFenced | Fault::StoreUnderWay => ViolationKind::MissingFence,
             Fault::ResultMissing => ViolationKind::ResultMissing,
             Fault::StoreNotWaited(_)
             | Fault::LineNotLoaded { .. }
@@ -353,6 +355,9 @@ impl Names<'_> {
             Fault::NoFence => format!(
                 "starts to write the line of {at} back before the store by {by} is complete; put a fence between them"
             ),
+            Fault::StoreUnderWay => {
+                format!("reads {at} while what {by} stores there may still be on its way; put a fence between them")
+            }
             Fault::LineNotLoaded { line, event } => format!(
                 "takes L1 scratchpad line {line} while the load by {by} may still be filling it; tensor_wait {event} \
                  must come first"
