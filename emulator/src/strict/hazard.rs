@@ -230,13 +230,13 @@ impl Watch<'_> {
 
     fn waited(&mut self, place: u16, event: u8) {
         match event {
-            0 | 1 if place % 2 == 0 => self.finish_load(place, usize::from(event)),
+            0 | 1 if place.is_multiple_of(2) => self.finish_load(place, usize::from(event)),
             2 | 3 => {
                 self.finish_load(place, usize::from(event) + 1);
                 self.finish_stores(place, event);
             }
             6 => self.finish_cache(place),
-            7..=10 if place % 2 == 0 => {
+            7..=10 if place.is_multiple_of(2) => {
                 self.unit(place).end(event);
                 if event == 8 {
                     self.finish_stores(place, event);
@@ -438,22 +438,22 @@ impl Watch<'_> {
             .collect();
         let clean = a.iter().chain(&b_bad).all(|bad| bad.mask == 0);
         let to_registers = value >> 23 & 1 == 1;
-        for i in 0..rows {
+        for (i, a) in a.iter().enumerate() {
             // Sixteen columns, a bit each.
             let mut columns_bad: u32 = 0;
             let mut origin = 0;
             if !clean && enabled(i) {
-                for k in 0..depth {
+                for (k, b) in b_bad.iter().enumerate() {
                     let at = (skip + k) % 16;
-                    let word_bad = a[i].mask >> (4 * at) & 15 != 0;
+                    let word_bad = a.mask >> (4 * at) & 15 != 0;
                     let zero = !word_bad && unit.line(first_a + i).0[at] == 0 && !(first && k == 0);
                     if word_bad {
                         columns_bad |= 0xFFFF;
-                        origin = a[i].origin;
-                    } else if b_bad[k].mask != 0 && !zero {
-                        let words = (0..16).fold(0, |set, j| set | u32::from(b_bad[k].mask >> (4 * j) & 15 != 0) << j);
+                        origin = a.origin;
+                    } else if b.mask != 0 && !zero {
+                        let words = (0..16).fold(0, |set, j| set | u32::from(b.mask >> (4 * j) & 15 != 0) << j);
                         columns_bad |= words;
-                        origin = b_bad[k].origin;
+                        origin = b.origin;
                     }
                 }
             }
@@ -561,7 +561,7 @@ impl Watch<'_> {
                 unfinished.push((event, load.spot));
             }
         }
-        if place % 2 == 0 {
+        if place.is_multiple_of(2) {
             for event in 7..=10 {
                 if let Some(flight) = unit.flights.iter().rfind(|flight| flight.event == event) {
                     // Who waits for a later operation of the queue has waited for this one.
@@ -582,7 +582,7 @@ impl Watch<'_> {
             self.left_dirty(place, command);
         }
         if next != 0 {
-            if place % 2 == 0 {
+            if place.is_multiple_of(2) {
                 self.unit(place).forget();
             }
             self.harts[usize::from(place)].values.forget_registers();

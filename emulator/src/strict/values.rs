@@ -186,8 +186,7 @@ impl Values {
                     }
                 }
                 Class::Int | Class::MulDiv => {
-                    let moves = slot.op == Op::Addi && slot.imm == 0
-                        || slot.op == Op::Addiw && slot.imm == 0
+                    let moves = matches!(slot.op, Op::Addi | Op::Addiw) && slot.imm == 0
                         || slot.op == Op::Add && (slot.rs1 == 0 || slot.rs2 == 0);
                     if moves {
                         result = if first.0 != 0 { first } else { second };
@@ -332,9 +331,9 @@ impl Values {
             let bytes = match (used.class, len) {
                 (Class::FpLoad, _) => mask & 15,
                 (_, 32) => mask,
-                (Class::VectorLoad, _) if self.op == Op::FbcPs => mask * 0x1111_1111 & lanes(self.mask),
+                (Class::VectorLoad, _) if self.op == Op::FbcPs => (mask * 0x1111_1111) & lanes(self.mask),
                 // Eight bytes at once, one for each lane.
-                (Class::Gather, 8) => (0..8).fold(0, |all, e| all | (mask >> e & 1) * 15 << (4 * e)),
+                (Class::Gather, 8) => (0..8).fold(0, |all, e| all | ((mask >> e & 1) * 15) << (4 * e)),
                 (Class::Gather, len) => {
                     // Sign extension spreads the last byte.
                     let sign = if mask >> (len - 1) & 1 == 1 { 15 & !((1u32 << len) - 1) } else { 0 };
@@ -399,7 +398,7 @@ impl Values {
             }
             return 0;
         }
-        (addr.wrapping_sub(self.base) / 4 & 7) as u32
+        ((addr.wrapping_sub(self.base) / 4) & 7) as u32
     }
 
     /// Bad bytes among `len` of the stack, counted from its lowest byte.

@@ -162,7 +162,7 @@ impl<'m> Watch<'m> {
             None => OPEN_BASE + 64 * key + at as u64,
             Some(line) => {
                 let offset = 64 * line + at as u64;
-                0x8000_0000 | offset / SCRATCHPAD_BYTES << 23 | offset % SCRATCHPAD_BYTES
+                0x8000_0000 | (offset / SCRATCHPAD_BYTES) << 23 | (offset % SCRATCHPAD_BYTES)
             }
         }
     }

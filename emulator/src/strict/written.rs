@@ -63,7 +63,7 @@ impl Written {
         let mut at = start;
         while at < end {
             let page = at / PAGE;
-            if at % PAGE == 0 && end - at >= PAGE {
+            if at.is_multiple_of(PAGE) && end - at >= PAGE {
                 match written {
                     true => drop(self.pages.insert(page, Page::Whole)),
                     false => drop(self.pages.remove(&page)),
