@@ -416,6 +416,24 @@ fn a_global_store_is_complete_after_a_fence() {
 }
 
 #[test]
+fn a_global_store_goes_another_way_than_a_read() {
+    let with = |fence: fn(&mut Kernel)| {
+        kernel().hart(A, move |k| {
+            k.global_store("store", DATA);
+            fence(k);
+            k.load("load", DATA);
+        })
+    };
+    wrong(1, with(|_| ()), ViolationKind::MissingFence, "load", Some("store"));
+    clean(
+        1,
+        with(|k| {
+            k.fence();
+        }),
+    );
+}
+
+#[test]
 fn a_store_needs_a_fence_before_its_line_is_evicted() {
     let with = |fence: fn(&mut Kernel)| {
         kernel().hart(A, move |k| {
