@@ -624,6 +624,30 @@ fn buffers_have_ends() {
 }
 
 #[test]
+fn commands_write_their_results_only() {
+    let row = |name: &str, number: u64| Extent { address: DATA + 64 * number, bytes: 64, name: name.into() };
+    let command = |name, number: u64| Command { kernel: name, op: "CPY".into(), operands: vec![row("row", number)] };
+    let labels = Labels {
+        commands: vec![command("first".into(), 0), command("second".into(), 1)],
+        buffers: vec![
+            Extent { address: CODE, bytes: 4096, name: "image".into() },
+            Extent { address: DATA, bytes: 4096, name: "buffer".into() },
+        ],
+        timestamps: None,
+    };
+    let store = |address| {
+        kernel().hart(A, move |k| {
+            k.command(1).store("store", address).publish(address, 2).command(0);
+        })
+    };
+    let machine = strict(1);
+    let found = violations(run(&machine, &store(DATA + 64).finish(), Some(&labels)).unwrap_err());
+    assert_eq!((found[0].kind, found[0].address), (ViolationKind::BeyondResult, Some(DATA + 64)));
+    run(&machine, &store(DATA + 56).finish(), Some(&labels)).unwrap();
+    run(&machine, &store(DATA + 128).finish(), Some(&labels)).expect("nobody's");
+}
+
+#[test]
 fn the_tensor_unit_is_waited_for() {
     let product = |steps: fn(&mut Kernel)| {
         kernel().hart(A, move |k| {

@@ -13,7 +13,7 @@ use crate::hart::Hart;
 use crate::labels::Labels;
 use crate::memory::{region, Memory, Refusal, Region, OPEN_BASE};
 use crate::platform::{Atomic, Level, Outcome, Platform};
-use crate::strict::{Bad, Manner, Names, Watch, Written};
+use crate::strict::{Bad, Manner, Names, Results, Watch, Written};
 use crate::sync::WaitFor;
 use crate::tensor::operation::Operation;
 use crate::tensor::{CacheAction, Outside, Unit};
@@ -37,6 +37,7 @@ pub(super) fn run(
         let scratch = labels.buffers.iter().filter(|buffer| buffer.name == "workspace");
         scratch.map(|buffer| buffer.address..buffer.address + buffer.bytes).collect()
     });
+    watch.results = launch.labels.map_or_else(Results::default, Results::of);
     let mut order = Order::new(watch, seed.wrapping_add(launches));
     let result = serial::run(memory, launch, entry, worker, &mut order);
     let mut watch = order.watch;

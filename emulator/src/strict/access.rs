@@ -181,6 +181,10 @@ impl Watch<'_> {
             let address = self.address(key, outside.trailing_zeros() as usize);
             self.report(place, Fault::Outside { write: true }, Some(address), None);
         }
+        let (start, command) = (self.address(key, at), self.spot(place).command);
+        if self.results.beyond(command, start, data.len() as u64) {
+            self.report(place, Fault::BeyondResult, Some(start), None);
+        }
         self.activate(index);
         if !matches!(holder, Holder::Buffer(_)) {
             self.fetch(index, holder);

@@ -47,6 +47,8 @@ pub enum Fault {
     Outside {
         write: bool,
     },
+    /// A write to a tensor that is not the command's result.
+    BeyondResult,
     NoFence,
     /// A hart's own store at L2 or L3 and its read, without a fence between them.
     StoreUnderWay,
@@ -123,6 +125,7 @@ impl Fault {
             Fault::LostWrite => ViolationKind::LostWrite,
             Fault::Unwritten | Fault::Remnant(_) => ViolationKind::NeverWritten,
             Fault::Outside { .. } => ViolationKind::OutsideBuffers,
+            Fault::BeyondResult => ViolationKind::BeyondResult,
             Fault::NoFence | Fault::NeverFenced | Fault::StoreUnderWay => ViolationKind::MissingFence,
             Fault::ResultMissing => ViolationKind::ResultMissing,
             Fault::StoreNotWaited(_)
@@ -352,6 +355,7 @@ impl Names<'_> {
             Fault::Outside { write } => {
                 format!("{} {at}, which is in no live buffer", if write { "writes" } else { "reads" })
             }
+            Fault::BeyondResult => format!("writes {at}, which is not a part of the command's result"),
             Fault::NoFence => format!(
                 "starts to write the line of {at} back before the store by {by} is complete; put a fence between them"
             ),

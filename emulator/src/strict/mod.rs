@@ -26,6 +26,7 @@ mod writes;
 mod written;
 
 pub use report::{Party, Violation, ViolationKind};
+pub(crate) use results::Results;
 
 pub(crate) use finding::Names;
 pub(crate) use values::Bad;

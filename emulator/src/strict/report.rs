@@ -17,6 +17,8 @@ pub enum ViolationKind {
     NeverWritten,
     /// An access outside every live buffer.
     OutsideBuffers,
+    /// A write to a tensor that is not the command's result.
+    BeyondResult,
     /// A store that no fence separates from the cache operation that is to publish it.
     MissingFence,
     /// A result of the tensor engine was used before its wait, or its operand changed under way.
@@ -46,6 +48,7 @@ impl ViolationKind {
             ViolationKind::LostWrite => "lost write",
             ViolationKind::NeverWritten => "never written",
             ViolationKind::OutsideBuffers => "outside all buffers",
+            ViolationKind::BeyondResult => "beyond the result",
             ViolationKind::MissingFence => "missing fence",
             ViolationKind::TensorHazard => "tensor hazard",
             ViolationKind::NotWaited => "not waited for",

@@ -1,13 +1,52 @@
-//! Whether commands have written their whole results.
+//! Whether commands have written their whole results, and nothing else.
 
 use super::finding::{Fault, Finding, Spot};
 use super::line::Holder;
 use super::watch::Watch;
-use crate::labels::Labels;
+use crate::labels::{Extent, Labels};
 use crate::memory::OPEN_BASE;
+use std::ops::Range;
 
 /// Operations whose result is memory that others own parts of.
 const PARTIAL: [&str; 4] = ["SET_ROWS", "CPY", "DUP", "CONT"];
+
+/// What commands may write to.
+#[derive(Debug, Default)]
+pub struct Results {
+    /// Each command's result, to the end of its last line.
+    own: Vec<Range<u64>>,
+    /// All operands of all commands, in order; no two overlap.
+    tensors: Vec<Range<u64>>,
+}
+
+impl Results {
+    pub fn of(labels: &Labels) -> Results {
+        let range = |address: u64, bytes: u64| address..(address + bytes).next_multiple_of(64);
+        let result = |operands: &[Extent]| operands.first().map_or(0..0, |o| range(o.address, o.bytes));
+        let own = labels.commands.iter().map(|command| result(&command.operands)).collect();
+        let operands = labels.commands.iter().flat_map(|command| &command.operands);
+        let mut all: Vec<Range<u64>> = operands.map(|o| o.address..o.address + o.bytes).collect();
+        all.sort_by_key(|range| range.start);
+        let mut tensors: Vec<Range<u64>> = Vec::new();
+        for range in all {
+            match tensors.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => tensors.push(range),
+            }
+        }
+        Results { own, tensors }
+    }
+
+    /// Whether command number `command` (from 1) touches a tensor outside of its result when it writes at `address`.
+    pub fn beyond(&self, command: u32, address: u64, len: u64) -> bool {
+        let Some(own) = (command as usize).checked_sub(1).and_then(|index| self.own.get(index)) else { return false };
+        if own.is_empty() || own.start <= address && address + len <= own.end {
+            return false;
+        }
+        let next = self.tensors.partition_point(|tensor| tensor.end <= address);
+        self.tensors.get(next).is_some_and(|tensor| tensor.start < address + len)
+    }
+}
 
 impl Watch<'_> {
     /// Looks for bytes of results that nobody wrote in their command or later.

@@ -5,6 +5,7 @@ use super::finding::{Fault, Finding, Findings, Spot};
 use super::hazard::Unit;
 use super::line::{Content, Holder, Holders, Mask};
 use super::lines::{self, Line, Lines, Noted};
+use super::results::Results;
 use super::sync::Sync;
 use super::values::{Bad, Values};
 use super::writes::{Manner, Version, Writes};
@@ -60,6 +61,8 @@ pub struct Watch<'m> {
     pub sync: Sync,
     /// DRAM that only the launch uses: what is left there is nobody's result.
     pub private: Vec<Range<u64>>,
+    /// What commands may write to.
+    pub results: Results,
     /// Rank of each shire in the launch.
     ranks: [u16; 64],
     /// Number of the first line of the scratchpads.
@@ -103,6 +106,7 @@ impl<'m> Watch<'m> {
             sync: Sync::new(count),
             harts,
             private: Vec::new(),
+            results: Results::default(),
             ranks,
             scratchpads,
             floor: vec![0; count],
