@@ -5,18 +5,21 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from .common import PLUGIN, PROMPT, ROOT, HostTest, host, model
+from .common import PLUGIN, PROMPT, HostTest, host, model
 
-
-def replay(*args):
-    """Exit status and output of et-replay, which is built if need be."""
-    build = ["cargo", "build", "--release", "--locked", "--quiet", "--package", "et-replay"]
-    subprocess.run(build, cwd=ROOT, check=True)
-    run = subprocess.run([PLUGIN.with_name("et-replay"), *map(str, args)], stdout=subprocess.PIPE, text=True)
-    return run.returncode, run.stdout
+import replay
 
 
 class Capture(HostTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.program = replay.program(PLUGIN)
+
+    def et_replay(self, *args):
+        """Exit status and output of et-replay."""
+        run = subprocess.run([self.program, *map(str, args)], stdout=subprocess.PIPE, text=True)
+        return run.returncode, run.stdout
+
     def generate(self, folder, launches, tokens=4):
         env = {"GGML_ET_CAPTURE": str(folder), "GGML_ET_CAPTURE_LAUNCHES": launches}
         return host().complete(model(), PROMPT, tokens, "-c", 512, env=env, timeout=1800)
@@ -29,7 +32,7 @@ class Capture(HostTest):
             self.assertIn("Paris", run.stdout)
             self.assertEqual(sorted(path.name for path in folder.iterdir()), ["launch-00003", "launch-00004"])
             for threads in [1, 2]:
-                code, text = replay("--json", "--commands", "--threads", threads, folder)
+                code, text = self.et_replay("--json", "--commands", "--threads", threads, folder)
                 self.assertEqual(code, 0, text)
                 for line in text.splitlines():
                     launch = json.loads(line)
@@ -37,10 +40,10 @@ class Capture(HostTest):
                     operations = {(command["op"], command["kernel"]) for command in launch["commands"]}
                     self.assertIn(("MUL_MAT", "mul_mat_vec_q8_0"), operations)
                     self.assertIn("result_output", [command["tensor"] for command in launch["commands"]])
-            code, text = replay("show", folder / "launch-00003")
+            code, text = self.et_replay("show", folder / "launch-00003")
             self.assertEqual(code, 0, text)
             self.assertRegex(text, r"mul_mat_vec_q8_0 .*blk\.0\.attn_q\.weight")
-            code, text = replay("disasm", folder / "launch-00003", "et_main")
+            code, text = self.et_replay("disasm", folder / "launch-00003", "et_main")
             self.assertRegex(text, r"; et_main at \w+\.c:\d+", "the image has its line table")
             # Captures of another run are not overwritten: the device does not open.
             self.assertRefused(self.generate(folder, "4"), "launch-00004", "exists already")
