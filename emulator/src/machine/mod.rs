@@ -31,7 +31,7 @@ use scheduler::Flat;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
-use workers::{Stale, Worker, Workers};
+use workers::{Stale, Workers};
 
 /// An emulated chip. Memory may be accessed and kernels launched from any thread; launches run one at a time.
 pub struct Machine {
@@ -145,15 +145,16 @@ impl Machine {
         &self,
         launch: &Launch<'_>,
         entry: impl FnOnce(&Launch<'_>) -> Result<Entry, LaunchError>,
-        run: impl FnOnce(Entry, &mut [Worker]) -> Result<Report, LaunchError>,
+        run: impl FnOnce(Entry, &mut Workers) -> Result<Report, LaunchError>,
     ) -> Result<Report, LaunchError> {
         self.check_shires(launch)?;
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = entry(launch)?;
-        run(entry, workers.prepare(launch.exact_flags, &self.stale))
+        workers.prepare(launch.exact_flags, &self.stale);
+        run(entry, &mut workers)
     }
 
-    fn run(&self, launch: &Launch<'_>, entry: Entry, workers: &mut [Worker]) -> Result<Report, LaunchError> {
+    fn run(&self, launch: &Launch<'_>, entry: Entry, workers: &mut Workers) -> Result<Report, LaunchError> {
         match self.config.mode {
             Mode::Fast => scheduler::run(&self.memory, launch, entry, workers, &Flat),
             Mode::Timing => {
@@ -161,13 +162,13 @@ impl Machine {
                 let Timing { profile, chip } = &mut *timing;
                 *profile = None;
                 let chip = chip.get_or_insert_with(|| Chip::new(self.config.shires as usize));
-                let (report, measured) = timed::run(&self.memory, launch, entry, &mut workers[0], chip)?;
+                let (report, measured) = timed::run(&self.memory, launch, entry, workers, chip)?;
                 *profile = Some(measured);
                 Ok(report)
             }
             Mode::Strict { seed } => {
                 let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-                strict::run(&self.memory, launch, entry, &mut workers[0], &mut written, seed)
+                strict::run(&self.memory, launch, entry, workers, &mut written, seed)
             }
         }
     }

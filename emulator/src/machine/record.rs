@@ -33,7 +33,7 @@ impl Machine {
         let entry = |launch: &Launch<'_>| Entry::place(&self.memory, launch);
         let result = self.enter(launch, entry, |entry, workers| {
             // Code that is decoded already would not be fetched.
-            workers.iter_mut().for_each(|worker| worker.code.clear());
+            workers.codes.iter_mut().for_each(|code| code.clear());
             scheduler::run(&self.memory, launch, entry, workers, &touched)
         });
         (result, touched.finish())

@@ -2,10 +2,11 @@
 
 use super::entry::Entry;
 use super::faults::{Fault, Waiting};
-use super::launch::{Launch, LaunchError, Report};
+use super::launch::{Launch, LaunchError, LineTable, Report};
+use super::workers::own;
 use crate::hart::Hart;
 use crate::memory::Memory;
-use crate::sync::{Board, Share, WaitFor, Wake};
+use crate::sync::{Board, WaitFor, Wake};
 use crate::tensor::Unit;
 use crate::trap::Trap;
 use std::sync::{Mutex, PoisonError};
@@ -31,13 +32,6 @@ struct Ending {
     other: Option<LaunchError>,
 }
 
-/// What a host thread has to say at the end.
-#[derive(Default)]
-pub(super) struct Tally {
-    report: Report,
-    waiting: Vec<Waiting>,
-}
-
 /// A minion with its two harts.
 pub(super) struct Minion {
     pub unit: Unit,
@@ -54,25 +48,13 @@ pub(super) enum State {
 }
 
 impl Minion {
-    /// Makes `minions` those of `deal`, with harts that are about to enter. The memory of earlier ones is used again.
-    pub fn gather<'m>(minions: &'m mut Vec<Minion>, entry: &Entry, deal: &[(u32, u32)]) -> &'m mut [Minion] {
-        for (place, &(shire, minion)) in deal.iter().enumerate() {
-            let id = (shire << 6 | minion << 1) as u16;
-            match minions.get_mut(place) {
-                Some(minion) => minion.reset(entry, id),
-                None => minions.push(Minion::new(entry, id)),
-            }
-        }
-        &mut minions[..deal.len()]
-    }
-
     /// A minion whose harts are about to enter; the id is that of the first.
-    fn new(entry: &Entry, id: u16) -> Self {
+    pub fn new(entry: &Entry, id: u16) -> Self {
         Minion { unit: Unit::default(), harts: [id, id | 1].map(|id| (entry.hart(id), State::Ready)) }
     }
 
     /// Makes it what `new` gives, in place.
-    fn reset(&mut self, entry: &Entry, id: u16) {
+    pub fn reset(&mut self, entry: &Entry, id: u16) {
         self.unit.reset();
         for (thread, (hart, state)) in self.harts.iter_mut().enumerate() {
             *hart = entry.hart(id | thread as u16);
@@ -88,11 +70,11 @@ pub(super) fn minions(shire_mask: u64) -> Vec<(u32, u32)> {
 }
 
 impl<'a> Run<'a> {
-    /// A launch whose harts are about to enter, shared out among host threads as `shares` says.
-    pub fn new(memory: &'a Memory, launch: &'a Launch<'a>, entry: Entry, shares: &[Vec<Share>]) -> Self {
+    /// A launch whose harts are about to enter, on so many host threads.
+    pub fn new(memory: &'a Memory, launch: &'a Launch<'a>, entry: Entry, threads: usize) -> Self {
         Run {
             memory,
-            board: Board::new(memory.shires(), Wake::new(memory.shires(), shares)),
+            board: Board::new(memory.shires(), Wake::new(memory.shires(), launch.shire_mask, threads)),
             launch,
             entry,
             deadline: launch.deadline.and_then(|limit| Instant::now().checked_add(limit)),
@@ -141,49 +123,42 @@ impl<'a> Run<'a> {
         self.board.wake.stop();
     }
 
-    /// The result, from what each host thread has to say.
-    pub fn conclude(self, tallies: Vec<Tally>) -> Result<Report, LaunchError> {
+    /// The result, from how the minions stand at the end.
+    pub fn conclude(self, minions: &mut [Mutex<Minion>]) -> Result<Report, LaunchError> {
         let ending = self.ending.into_inner().unwrap_or_else(PoisonError::into_inner);
         if !ending.faults.is_empty() {
             return Err(LaunchError::Faults(ending.faults));
         }
         match ending.other {
-            Some(LaunchError::Deadlock(_)) => {
-                let mut waiting: Vec<_> = tallies.into_iter().flat_map(|tally| tally.waiting).collect();
-                waiting.sort_by_key(|hart| hart.hart);
-                for hart in &mut waiting {
-                    hart.location = self.launch.lines.and_then(|lines| lines.locate(hart.pc));
-                }
-                Err(LaunchError::Deadlock(waiting))
-            }
+            Some(LaunchError::Deadlock(_)) => Err(LaunchError::Deadlock(waiting(minions, self.launch.lines))),
             Some(error) => Err(error),
-            None => {
-                let mut sum = Report::default();
-                for Tally { report, .. } in tallies {
-                    sum.instructions += report.instructions;
-                    sum.cycles = sum.cycles.max(report.cycles);
-                    sum.macs += report.macs;
-                }
-                Ok(sum)
-            }
+            None => Ok(total(minions)),
         }
     }
 }
 
-impl Tally {
-    /// Sums over the minions of a host thread.
-    pub fn of(minions: &[Minion]) -> Tally {
-        let mut tally = Tally::default();
-        for minion in minions {
-            tally.report.macs += minion.unit.macs();
-            for (hart, state) in &minion.harts {
-                tally.report.instructions += hart.retired;
-                tally.report.cycles = tally.report.cycles.max(hart.clock);
-                if let State::Blocked(what) = *state {
-                    tally.waiting.push(Waiting { hart: hart.id, pc: hart.pc, what, location: None });
-                }
-            }
+/// What the harts did.
+fn total(minions: &mut [Mutex<Minion>]) -> Report {
+    let mut sum = Report::default();
+    for minion in minions.iter_mut().map(own) {
+        sum.macs += minion.unit.macs();
+        for (hart, _) in &minion.harts {
+            sum.instructions += hart.retired;
+            sum.cycles = sum.cycles.max(hart.clock);
         }
-        tally
     }
+    sum
+}
+
+/// Who waits for what.
+fn waiting(minions: &mut [Mutex<Minion>], lines: Option<&dyn LineTable>) -> Vec<Waiting> {
+    let harts = minions.iter_mut().flat_map(|minion| &own(minion).harts);
+    let blocked = harts.filter_map(|(hart, state)| match *state {
+        State::Blocked(what) => {
+            let location = lines.and_then(|lines| lines.locate(hart.pc));
+            Some(Waiting { hart: hart.id, pc: hart.pc, what, location })
+        }
+        State::Ready | State::Returned => None,
+    });
+    blocked.collect()
 }

@@ -1,26 +1,29 @@
 //! Runs the harts of a launch on host threads.
 //!
 //! Minions are dealt out to threads in turn, so that kernels which use few harts still use all threads. A thread runs its
-//! ready harts round robin; a blocked hart costs nothing until it is woken (see [`Wake`]).
+//! own harts round robin, and those of others while its own have nothing to do: host cores are not equally fast, and
+//! between two barriers the slowest thread decides. A blocked hart costs nothing until it is woken (see [`Wake`]).
 
 use super::entry::Entry;
 use super::fast::Fast;
 use super::launch::{Launch, LaunchError, Report};
-use super::run::{self, Minion, Run, State, Tally};
+use super::run::{self, Minion, Run, State};
 use super::turn::{turn, Next, Station};
-use super::workers::Worker;
+use super::workers::Workers;
 use crate::code::Code;
 use crate::memory::Memory;
-use crate::sync::{Share, Verdict, Wake};
+use crate::sync::{Verdict, Wake};
 use crate::tensor::Unit;
-use std::collections::VecDeque;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, TryLockError};
 
 /// Instructions that a hart runs before the next one of its thread. Short enough for spin locks between harts of one
 /// thread, long enough to hide the change.
 const QUANTUM: u64 = 8000;
 
-/// Looks at the wake bits before a thread without work goes to sleep, which is slower to end than the usual wait.
-const SPINS: u32 = 200;
+/// Looks at the wake bits before a thread without work goes to sleep: about as long as it takes to wake a thread.
+const SPINS: u32 = 1000;
 
 /// What harts run on.
 pub(super) trait Platforms: Sync {
@@ -44,52 +47,45 @@ impl Platforms for Flat {
     }
 }
 
-/// Which minions each thread runs: `(shire, minion)`, shire by shire.
-type Deal = Vec<Vec<(u32, u32)>>;
-
-fn deal(shire_mask: u64, threads: usize) -> Deal {
-    let minions = run::minions(shire_mask);
-    let threads = threads.clamp(1, minions.len());
-    (0..threads).map(|t| minions.iter().copied().skip(t).step_by(threads).collect()).collect()
-}
-
-fn shares(minions: &[(u32, u32)]) -> Vec<Share> {
-    let mut shares: Vec<Share> = Vec::new();
-    for &(shire, minion) in minions {
-        let harts = 3 << (2 * minion);
-        match shares.last_mut() {
-            Some(share) if share.shire == shire => share.harts |= harts,
-            _ => shares.push(Share { shire, harts }),
-        }
-    }
-    shares
-}
-
-/// Runs all harts of `launch` to their end. There is one of `workers` per thread that may be used.
+/// Runs all harts of `launch` to their end, on the host threads that `workers` has code for.
 pub(super) fn run<P: Platforms>(
     memory: &Memory,
     launch: &Launch<'_>,
     entry: Entry,
-    workers: &mut [Worker],
+    workers: &mut Workers,
     platforms: &P,
 ) -> Result<Report, LaunchError> {
-    let deal = deal(launch.shire_mask, workers.len());
-    let shares: Vec<_> = deal.iter().map(|minions| shares(minions)).collect();
-    let run = Run::new(memory, launch, entry, &shares);
-    let work =
-        |thread: usize, worker| Thread::new(&run, platforms, thread, &deal[thread], &shares[thread], worker).work();
-    let (first, others) = workers.split_first_mut().expect("there is at least one thread");
-    let tallies: Vec<Tally> = std::thread::scope(|scope| {
-        let handles: Vec<_> =
-            (1..deal.len()).zip(others).map(|(thread, worker)| scope.spawn(move || work(thread, worker))).collect();
-        let own = work(0, first);
-        let joined = handles.into_iter().map(|handle| match handle.join() {
-            Ok(tally) => tally,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        std::iter::once(own).chain(joined).collect()
+    let deal = run::minions(launch.shire_mask);
+    let shires: Vec<u32> = deal.chunks(32).map(|minions| minions[0].0).collect();
+    let threads = workers.codes.len().clamp(1, deal.len());
+    let run = Run::new(memory, launch, entry, threads);
+    let (codes, minions) = workers.gather(&run.entry, &deal);
+    let live = AtomicUsize::new(2 * minions.len());
+    for &shire in &shires {
+        run.board.wake.harts(shire, u64::MAX);
+    }
+    let work = |number: usize, code| {
+        let own = home(number, threads, shires.len());
+        Thread { run: &run, platforms, number, own, shires: &shires, code, minions, live: &live, last: 0 }.work();
+    };
+    let (first, others) = codes[..threads].split_first_mut().expect("there is at least one thread");
+    std::thread::scope(|scope| {
+        for (other, code) in others.iter_mut().enumerate() {
+            let work = &work;
+            scope.spawn(move || work(other + 1, code));
+        }
+        work(0, first);
     });
-    run.conclude(tallies)
+    run.conclude(minions)
+}
+
+/// The harts of each of so many shires that are a thread's own.
+fn home(thread: usize, threads: usize, shires: usize) -> Vec<u64> {
+    let of_shire = |shire| {
+        let minions = (0..32).filter(|minion| (32 * shire + minion) % threads == thread);
+        minions.fold(0, |harts, minion| harts | 3 << (2 * minion))
+    };
+    (0..shires).map(of_shire).collect()
 }
 
 /// Lets the other threads end when this one panics, so that the panic comes out instead of a hang.
@@ -108,98 +104,91 @@ struct Thread<'a, P> {
     run: &'a Run<'a>,
     platforms: &'a P,
     number: usize,
-    shares: &'a [Share],
+    /// The harts of each shire that it looks at first.
+    own: Vec<u64>,
+    /// The shires of the launch.
+    shires: &'a [u32],
     code: &'a mut Code,
-    minions: &'a mut [Minion],
-    /// For each share, the place in `minions` of each of the shire's minions.
-    places: Vec<[usize; 32]>,
-    /// Harts to run, as 2 * place + thread of the minion.
-    ready: VecDeque<usize>,
+    /// The minions of the launch, shire by shire.
+    minions: &'a [Mutex<Minion>],
     /// Harts that have not returned.
-    live: usize,
+    live: &'a AtomicUsize,
+    /// The place of the hart that ran last, as 64 * shire of the launch + hart of the shire.
+    last: usize,
 }
 
-impl<'a, P: Platforms> Thread<'a, P> {
-    fn new(
-        run: &'a Run<'a>,
-        platforms: &'a P,
-        number: usize,
-        deal: &[(u32, u32)],
-        shares: &'a [Share],
-        worker: &'a mut Worker,
-    ) -> Self {
-        let mut places = vec![[usize::MAX; 32]; shares.len()];
-        for (place, &(shire, minion)) in deal.iter().enumerate() {
-            let share = shares.iter().position(|share| share.shire == shire);
-            places[share.expect("every minion is in a share")][minion as usize] = place;
-        }
-        let minions = Minion::gather(&mut worker.minions, &run.entry, deal);
-        let live = 2 * minions.len();
-        let ready = (0..live).collect();
-        Thread { run, platforms, number, shares, code: &mut worker.code, minions, places, ready, live }
-    }
-
-    fn work(mut self) -> Tally {
+impl<P: Platforms> Thread<'_, P> {
+    fn work(mut self) {
         let wake = &self.run.board.wake;
         let _guard = StopOnPanic(wake);
         while !wake.stopped() {
-            self.collect_woken();
-            if let Some(place) = self.ready.pop_front() {
+            if let Some(place) = self.next(|own| own).or_else(|| self.next(|own| !own)) {
                 self.turn(place);
                 self.run.watch_clock();
-            } else if self.live == 0 {
-                if wake.leave() {
-                    self.run.fail(LaunchError::Deadlock(Vec::new()));
-                }
-                break;
             } else if !self.spin() {
-                match wake.sleep(self.number, self.shares, self.run.deadline()) {
+                match wake.sleep(self.number, self.run.deadline()) {
                     Verdict::Woken | Verdict::Stopped => {}
                     Verdict::Deadlock => self.run.fail(LaunchError::Deadlock(Vec::new())),
                     Verdict::Deadline => self.run.out_of_time(),
                 }
             }
         }
-        Tally::of(self.minions)
+    }
+
+    /// Takes a hart to run, from the one after the last on; `among` makes a shire's own harts those to choose from.
+    fn next(&self, among: impl Fn(u64) -> u64) -> Option<usize> {
+        let (first, after) = (self.last / 64, (self.last + 1) as u32 % 64);
+        let count = self.shires.len();
+        (0..count).find_map(|step| {
+            let number = (first + step) % count;
+            let from = if step == 0 { after } else { 0 };
+            let hart = self.run.board.wake.take_one(self.shires[number], among(self.own[number]), from)?;
+            Some(64 * number + hart as usize)
+        })
     }
 
     /// Waits a moment for a wake bit.
     fn spin(&self) -> bool {
         (0..SPINS).any(|_| {
             std::hint::spin_loop();
-            self.shares.iter().any(|&share| self.run.board.wake.pending(share))
+            self.run.board.wake.pending()
         })
-    }
-
-    /// Moves harts that were woken to the ready queue.
-    fn collect_woken(&mut self) {
-        for (share, places) in self.shares.iter().zip(&self.places) {
-            let mut bits = self.run.board.wake.take(*share);
-            while bits != 0 {
-                let hart = bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let place = places[hart / 2];
-                let state = &mut self.minions[place].harts[hart % 2].1;
-                if matches!(state, State::Blocked(_)) {
-                    *state = State::Ready;
-                    self.ready.push_back(2 * place + hart % 2);
-                }
-            }
-        }
     }
 
     /// Runs a hart until its quantum ends or it stops.
     fn turn(&mut self, place: usize) {
+        self.last = place;
         let run = self.run;
-        let Minion { unit, harts } = &mut self.minions[place / 2];
+        let again = || run.board.wake.put_back(self.shires[place / 64], (place % 64) as u32);
+        let mut minion = match self.minions[place / 2].try_lock() {
+            Ok(minion) => minion,
+            // Another thread runs the other hart.
+            Err(TryLockError::WouldBlock) => return again(),
+            Err(TryLockError::Poisoned(_)) => return,
+        };
+        let Minion { unit, harts } = &mut *minion;
         let (hart, state) = &mut harts[place % 2];
-        match turn(run, hart, self.code, &mut self.platforms.station(run, unit), QUANTUM) {
-            Next::Ready => self.ready.push_back(place),
-            Next::Served => self.ready.push_front(place),
+        if *state == State::Returned {
+            return;
+        }
+        *state = State::Ready;
+        let next = loop {
+            match turn(run, hart, self.code, &mut self.platforms.station(run, unit), QUANTUM) {
+                Next::Served => {}
+                next => break next,
+            }
+        };
+        match next {
+            Next::Ready | Next::Served => {
+                drop(minion);
+                again();
+            }
             Next::Blocked(what) => *state = State::Blocked(what),
             Next::Returned => {
                 *state = State::Returned;
-                self.live -= 1;
+                if self.live.fetch_sub(1, Relaxed) == 1 {
+                    run.board.wake.stop();
+                }
             }
             Next::Failed => {}
         }
@@ -211,15 +200,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_minion_is_dealt_once() {
+    fn every_hart_has_one_home() {
         for threads in [1, 2, 3, 64] {
-            let deal = deal(0b101, threads);
-            let mut all: Vec<_> = deal.iter().flatten().copied().collect();
-            all.sort_unstable();
-            let expected: Vec<_> = [0, 2].iter().flat_map(|&s| (0..32).map(move |m| (s, m))).collect();
-            assert_eq!(all, expected);
-            let bits: u64 = deal.iter().flat_map(|d| shares(d)).filter(|s| s.shire == 2).fold(0, |b, s| b ^ s.harts);
-            assert_eq!(bits, u64::MAX);
+            for shire in 0..2 {
+                let homes = (0..threads).map(|thread| home(thread, threads, 2)[shire]);
+                assert_eq!(homes.clone().fold(0, |all, own| all | own), u64::MAX);
+                assert_eq!(homes.map(|own| own.count_ones()).sum::<u32>(), 64);
+            }
         }
     }
 }

@@ -3,12 +3,11 @@
 
 use super::entry::Entry;
 use super::launch::{Launch, LaunchError, Report};
-use super::run::{self, Minion, Run, State, Tally};
+use super::run::{self, Minion, Run, State};
 use super::turn::{turn, Next, Station};
-use super::workers::Worker;
+use super::workers::{own, Workers};
 use crate::hart::Hart;
 use crate::memory::Memory;
-use crate::sync::Share;
 use crate::tensor::Unit;
 
 /// Decides who runs when, and on what.
@@ -36,24 +35,24 @@ pub(super) fn run<C: Conductor>(
     memory: &Memory,
     launch: &Launch<'_>,
     entry: Entry,
-    worker: &mut Worker,
+    workers: &mut Workers,
     conductor: &mut C,
 ) -> Result<Report, LaunchError> {
     let deal = run::minions(launch.shire_mask);
-    let shares: Vec<Share> = deal.chunks(32).map(|minions| Share { shire: minions[0].0, harts: u64::MAX }).collect();
-    let run = Run::new(memory, launch, entry, std::slice::from_ref(&shares));
-    let minions = Minion::gather(&mut worker.minions, &run.entry, &deal);
+    let shires: Vec<u32> = deal.chunks(32).map(|minions| minions[0].0).collect();
+    let run = Run::new(memory, launch, entry, 1);
+    let (codes, minions) = workers.gather(&run.entry, &deal);
     let mut live = 2 * minions.len();
     for place in 0..live {
-        conductor.ready(place, &minions[place / 2].harts[place % 2].0);
+        conductor.ready(place, &own(&mut minions[place / 2]).harts[place % 2].0);
     }
     while live > 0 && !run.board.wake.stopped() {
-        for (number, share) in shares.iter().enumerate() {
-            let mut bits = run.board.wake.take(*share);
+        for (number, &shire) in shires.iter().enumerate() {
+            let mut bits = run.board.wake.take(shire);
             while bits != 0 {
                 let place = 64 * number + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                let (hart, state) = &mut minions[place / 2].harts[place % 2];
+                let (hart, state) = &mut own(&mut minions[place / 2]).harts[place % 2];
                 if matches!(state, State::Blocked(_)) {
                     *state = State::Ready;
                     conductor.ready(place, hart);
@@ -64,9 +63,9 @@ pub(super) fn run<C: Conductor>(
             run.fail(LaunchError::Deadlock(Vec::new()));
             break;
         };
-        let Minion { unit, harts } = &mut minions[place / 2];
+        let Minion { unit, harts } = own(&mut minions[place / 2]);
         let (hart, state) = &mut harts[place % 2];
-        let next = turn(&run, hart, &mut worker.code, &mut conductor.station(&run, unit), budget);
+        let next = turn(&run, hart, &mut codes[0], &mut conductor.station(&run, unit), budget);
         match next {
             Next::Ready | Next::Served => conductor.ready(place, hart),
             Next::Blocked(what) => *state = State::Blocked(what),
@@ -79,6 +78,5 @@ pub(super) fn run<C: Conductor>(
         }
         run.watch_clock();
     }
-    let tally = Tally::of(minions);
-    run.conclude(vec![tally])
+    run.conclude(minions)
 }

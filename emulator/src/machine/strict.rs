@@ -7,7 +7,7 @@ use super::launch::{Launch, LaunchError, Report};
 use super::run::Run;
 use super::serial::{self, Conductor};
 use super::turn::Station;
-use super::workers::Worker;
+use super::workers::Workers;
 use crate::code::Slot;
 use crate::hart::Hart;
 use crate::labels::Labels;
@@ -25,7 +25,7 @@ pub(super) fn run(
     memory: &Memory,
     launch: &Launch<'_>,
     entry: Entry,
-    worker: &mut Worker,
+    workers: &mut Workers,
     written: &mut Written,
     seed: u64,
 ) -> Result<Report, LaunchError> {
@@ -39,7 +39,7 @@ pub(super) fn run(
     });
     watch.results = launch.labels.map_or_else(Results::default, Results::of);
     let mut order = Order::new(watch, seed.wrapping_add(launches));
-    let result = serial::run(memory, launch, entry, worker, &mut order);
+    let result = serial::run(memory, launch, entry, workers, &mut order);
     let mut watch = order.watch;
     watch.write_all_back();
     if result.is_ok() {

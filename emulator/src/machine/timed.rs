@@ -9,7 +9,7 @@ use super::launch::{Launch, LaunchError, Report};
 use super::run::{self, Run};
 use super::serial::{self, Conductor};
 use super::turn::Station;
-use super::workers::Worker;
+use super::workers::Workers;
 use crate::code::Slot;
 use crate::hart::Hart;
 use crate::memory::{Memory, Refusal, Region};
@@ -37,12 +37,12 @@ pub(super) fn run(
     memory: &Memory,
     launch: &Launch<'_>,
     entry: Entry,
-    worker: &mut Worker,
+    workers: &mut Workers,
     chip: &mut Chip,
 ) -> Result<(Report, Profile), LaunchError> {
     chip.reset();
     let mut conductor = Lead::new(memory, launch, chip);
-    let report = serial::run(memory, launch, entry, worker, &mut conductor)?;
+    let report = serial::run(memory, launch, entry, workers, &mut conductor)?;
     let profile = timing::profile(&conductor.model.accounts, conductor.minions.len() as u64);
     Ok((report, profile))
 }

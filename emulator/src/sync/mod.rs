@@ -11,7 +11,7 @@ mod wake;
 pub use cooperative::Gathering;
 pub use reduction::{Mailbox, Offer};
 pub use shire::Shire;
-pub use wake::{Share, Verdict, Wake};
+pub use wake::{Verdict, Wake};
 
 use std::fmt;
 

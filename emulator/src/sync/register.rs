@@ -136,7 +136,7 @@ mod tests {
     use crate::sync::Wake;
 
     fn board() -> Board {
-        Board::new(2, Wake::new(2, &[]))
+        Board::new(2, Wake::new(2, 0, 1))
     }
 
     fn at(shire: u32, offset: u32) -> Register {

@@ -1,22 +1,13 @@
 //! Who is to run again: wake bits for blocked harts, sleep for host threads without work, and the discovery of deadlock.
 //!
 //! A hart that blocks is not looked at again until its bit is set. Whoever changes what a hart may wait for makes the
-//! change first and sets the bit second; the owner clears the bit first and looks second; so no change is missed.
+//! change first and sets the bit second; who runs the hart clears the bit first and looks second; so no change is missed.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// The harts of one shire that one host thread runs, as bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// Shire number.
-    pub shire: u32,
-    /// Its harts.
-    pub harts: u64,
-}
 
 /// How a host thread's sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +25,19 @@ pub enum Verdict {
 /// Wake bits and sleeping host threads of one launch.
 #[derive(Debug)]
 pub struct Wake {
-    bits: Vec<AtomicU64>,
-    /// Per shire, the host threads with a share in it.
-    owners: Vec<Vec<(usize, u64)>>,
+    shires: Vec<Shire>,
     threads: Vec<Thread>,
     idle: Mutex<Idle>,
     stop: AtomicBool,
+}
+
+/// The harts of one shire, as bits.
+#[derive(Debug)]
+struct Shire {
+    /// Those that take part in the launch.
+    members: u64,
+    /// Those that are to be looked at.
+    bits: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -53,35 +51,29 @@ struct Thread {
 struct Idle {
     sleeping: Vec<bool>,
     asleep: usize,
-    live: usize,
 }
 
 impl Wake {
-    /// For a chip of `shires` shires, whose harts are shared out among host threads (`shares[t]` for thread t).
-    pub fn new(shires: u32, shares: &[Vec<Share>]) -> Self {
-        let mut owners = vec![Vec::new(); shires as usize];
-        for (thread, own) in shares.iter().enumerate() {
-            for share in own {
-                owners[share.shire as usize].push((thread, share.harts));
-            }
-        }
+    /// For a chip of `shires` shires, of which those in `shire_mask` run a kernel on so many host threads.
+    pub fn new(shires: u32, shire_mask: u64, threads: usize) -> Self {
+        let members = |shire: u32| if shire_mask >> shire & 1 == 1 { u64::MAX } else { 0 };
         Wake {
-            bits: (0..shires).map(|_| AtomicU64::new(0)).collect(),
-            owners,
-            threads: shares.iter().map(|_| Thread::default()).collect(),
-            idle: Mutex::new(Idle { sleeping: vec![false; shares.len()], asleep: 0, live: shares.len() }),
+            shires: (0..shires).map(|s| Shire { members: members(s), bits: AtomicU64::new(0) }).collect(),
+            threads: (0..threads).map(|_| Thread::default()).collect(),
+            idle: Mutex::new(Idle { sleeping: vec![false; threads], asleep: 0 }),
             stop: AtomicBool::new(false),
         }
     }
 
     /// Lets harts of a shire look again at what they wait for.
     pub fn harts(&self, shire: u32, harts: u64) {
-        let Some(bits) = self.bits.get(shire as usize) else { return };
+        let Some(Shire { members, bits }) = self.shires.get(shire as usize) else { return };
+        let harts = harts & members;
         bits.fetch_or(harts, SeqCst);
-        for &(thread, share) in &self.owners[shire as usize] {
-            if share & harts != 0 && self.threads[thread].drowsy.load(SeqCst) {
-                self.rouse(&mut self.lock(), thread);
-            }
+        // One more thread for each hart is enough.
+        let sleepers = (0..self.threads.len()).filter(|&thread| self.threads[thread].drowsy.load(SeqCst));
+        for thread in sleepers.take(harts.count_ones() as usize) {
+            self.rouse(&mut self.lock(), thread);
         }
     }
 
@@ -90,17 +82,39 @@ impl Wake {
         self.harts(u32::from(minion >> 5), 1 << (2 * (minion & 31)));
     }
 
-    /// Whether a share has wake bits.
-    pub fn pending(&self, share: Share) -> bool {
-        self.bits[share.shire as usize].load(SeqCst) & share.harts != 0
+    /// Sets the bit of a hart again that the caller, who is awake, took and will look for.
+    pub fn put_back(&self, shire: u32, hart: u32) {
+        self.shires[shire as usize].bits.fetch_or(1 << hart, SeqCst);
     }
 
-    /// Takes the wake bits of a share.
-    pub fn take(&self, share: Share) -> u64 {
-        if !self.pending(share) {
+    /// Whether any hart is to be looked at.
+    pub fn pending(&self) -> bool {
+        self.shires.iter().any(|shire| shire.bits.load(SeqCst) != 0)
+    }
+
+    /// Takes one wake bit out of `among`: the first at or after bit `from`, or else the first.
+    pub fn take_one(&self, shire: u32, among: u64, from: u32) -> Option<u32> {
+        let bits = &self.shires[shire as usize].bits;
+        loop {
+            let set = bits.load(SeqCst) & among;
+            if set == 0 {
+                return None;
+            }
+            let later = set & (u64::MAX << from);
+            let hart = if later != 0 { later } else { set }.trailing_zeros();
+            if bits.fetch_and(!(1 << hart), SeqCst) >> hart & 1 == 1 {
+                return Some(hart);
+            }
+        }
+    }
+
+    /// Takes all wake bits of a shire.
+    pub fn take(&self, shire: u32) -> u64 {
+        let bits = &self.shires[shire as usize].bits;
+        if bits.load(SeqCst) == 0 {
             return 0;
         }
-        self.bits[share.shire as usize].fetch_and(!share.harts, SeqCst) & share.harts
+        bits.swap(0, SeqCst)
     }
 
     /// Whether the launch is to end.
@@ -117,19 +131,19 @@ impl Wake {
         }
     }
 
-    /// Host thread `thread` has nothing to run: sleeps until one of its wake bits is set.
-    pub fn sleep(&self, thread: usize, shares: &[Share], deadline: Option<Instant>) -> Verdict {
+    /// Host thread `thread` has nothing to run: sleeps until there may be something.
+    pub fn sleep(&self, thread: usize, deadline: Option<Instant>) -> Verdict {
         let own = &self.threads[thread];
         own.drowsy.store(true, SeqCst);
         let mut idle = self.lock();
-        if shares.iter().any(|&share| self.pending(share)) {
+        if self.pending() {
             own.drowsy.store(false, SeqCst);
             return Verdict::Woken;
         }
         idle.sleeping[thread] = true;
         idle.asleep += 1;
-        // Nobody runs, and everybody saw no wake bit of its own: there is nobody left to set one.
-        if idle.asleep == idle.live && !self.stopped() {
+        // Nobody runs, and there is no wake bit: there is nobody left to set one.
+        if idle.asleep == self.threads.len() && !self.stopped() {
             drop(idle);
             self.stop();
             return Verdict::Deadlock;
@@ -154,18 +168,6 @@ impl Wake {
         }
     }
 
-    /// Host thread `thread` has no harts left. True when this leaves only sleepers: a deadlock, and the launch is stopped.
-    pub fn leave(&self) -> bool {
-        let mut idle = self.lock();
-        idle.live -= 1;
-        let deadlock = idle.live > 0 && idle.asleep == idle.live && !self.stopped();
-        drop(idle);
-        if deadlock {
-            self.stop();
-        }
-        deadlock
-    }
-
     fn rouse(&self, idle: &mut Idle, thread: usize) {
         if std::mem::take(&mut idle.sleeping[thread]) {
             idle.asleep -= 1;
@@ -183,31 +185,30 @@ impl Wake {
 mod tests {
     use super::*;
 
-    fn wake(threads: usize) -> (Wake, Vec<Vec<Share>>) {
-        let shares: Vec<_> = (0..threads).map(|t| vec![Share { shire: 0, harts: 0xFF << (8 * t) }]).collect();
-        (Wake::new(1, &shares), shares)
-    }
-
     #[test]
-    fn a_sleeper_wakes_for_its_own_harts_only() {
-        let (wake, shares) = wake(2);
+    fn a_sleeper_wakes_for_members_of_the_launch() {
+        let wake = Wake::new(2, 1, 2);
         std::thread::scope(|scope| {
-            let sleeper = scope.spawn(|| wake.sleep(1, &shares[1], None));
-            wake.harts(0, 1);
-            wake.harts(0, 1 << 9);
+            let sleeper = scope.spawn(|| wake.sleep(1, None));
+            wake.harts(1, 1);
+            wake.harts(0, 1 << 9 | 1 << 3);
             assert_eq!(sleeper.join().unwrap(), Verdict::Woken);
         });
-        assert_eq!(wake.take(shares[0][0]), 1);
-        assert_eq!(wake.take(shares[1][0]), 1 << 9);
-        assert_eq!(wake.take(shares[1][0]), 0);
+        assert_eq!(wake.take(1), 0, "shire 1 takes no part");
+        assert_eq!(wake.take_one(0, u64::MAX, 4), Some(9));
+        assert_eq!(wake.take_one(0, 1 << 9, 0), None);
+        assert_eq!(wake.take_one(0, u64::MAX, 4), Some(3));
+        wake.put_back(0, 3);
+        assert_eq!(wake.take(0), 1 << 3);
+        assert!(!wake.pending());
     }
 
     #[test]
     fn the_last_to_sleep_finds_the_deadlock() {
-        let (wake, shares) = wake(2);
+        let wake = Wake::new(1, 1, 2);
         std::thread::scope(|scope| {
-            let other = scope.spawn(|| wake.sleep(1, &shares[1], None));
-            let own = wake.sleep(0, &shares[0], None);
+            let other = scope.spawn(|| wake.sleep(1, None));
+            let own = wake.sleep(0, None);
             let other = other.join().unwrap();
             assert!(matches!(
                 (own, other),
@@ -217,23 +218,10 @@ mod tests {
     }
 
     #[test]
-    fn a_leaver_finds_the_deadlock_of_those_who_stay() {
-        let (wake, shares) = wake(2);
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| wake.sleep(1, &shares[1], None));
-            while wake.lock().asleep == 0 {
-                std::thread::yield_now();
-            }
-            assert!(wake.leave());
-            assert_eq!(other.join().unwrap(), Verdict::Stopped);
-        });
-    }
-
-    #[test]
     fn the_deadline_ends_a_sleep() {
-        let (wake, shares) = wake(2);
+        let wake = Wake::new(1, 1, 2);
         let deadline = Instant::now() + Duration::from_millis(5);
-        assert_eq!(wake.sleep(0, &shares[0], Some(deadline)), Verdict::Deadline);
+        assert_eq!(wake.sleep(0, Some(deadline)), Verdict::Deadline);
         assert!(wake.stopped());
     }
 }
