@@ -10,7 +10,7 @@
 
 // Version of this contract. The image carries it in an ELF note (name "ET", type 1, one uint32_t); the plugin refuses
 // an image of another version. Raised whenever a struct or an enum here changes its meaning.
-#define ET_IMAGE_ABI 1u
+#define ET_IMAGE_ABI 2u
 
 #define ET_LINE 64u          // bytes in a cache line
 #define ET_SOURCES_MAX 5u
@@ -154,12 +154,18 @@ struct et_flash_attn_params {
 // MUL_MAT_VEC of quantised weights: ceil(ne[0] / 2048) times the columns that share a matrix of src[0] is at most this.
 #define ET_INT8_SLICES 152u
 
+// Command flags.
+// All harts of the launch meet before this command: it needs what an earlier one has written, or overwrites what an
+// earlier one reads. Without it harts come straight from the commands before.
+#define ET_MEET 1u
+
 // What one kernel call needs. dst and src[i] are whole lines, so that a hart fetches only the operands it uses.
 struct et_command {
     uint32_t kernel;         // enum et_kernel
     uint32_t sources;        // operands used of src[]
     uint32_t row_unit;       // rows of dst (flattened over dims 1..3) that one hart takes together; see ET_LINES_OWNED
-    uint32_t reserved;
+    uint16_t flags;          // ET_MEET
+    uint16_t group;          // commands that this call does, itself and those after it (0 and 1: itself); each is complete
     uint64_t workspace;      // device address of scratch memory in DRAM shared by all harts, 64-byte aligned, or 0
     uint64_t workspace_size; // bytes
     union {
@@ -192,7 +198,8 @@ struct et_launch {
     uint64_t count;
     uint64_t status;     // device address of struct et_status, zeroed by the host
     uint64_t barrier;    // device address of one zeroed line: the chip barrier's counter
-    uint64_t timestamps; // device address of uint64_t[count + 1], or 0: cycle counts at the start and after each command
+    uint64_t timestamps; // device address of uint64_t[count + 1], or 0: the first hart's cycle counts at the start and
+                         // when it has done each command and met the others, if it has to
     uint64_t reserved[3];
 };
 

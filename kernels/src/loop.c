@@ -1,4 +1,4 @@
-// The command loop: every hart of the launch runs the same list, with a barrier over all of them after each command.
+// The command loop: every hart of the launch runs the same list, and all meet where the list says so and at its end.
 #include "et_kernel.h"
 
 struct et_env {
@@ -62,6 +62,15 @@ void et_barrier(const struct et_grid *grid)
     __asm__ volatile("csrwi fcc, 0" ::: "memory");
 }
 
+// The time at which `reached` commands have been done, for those that had no time yet.
+static uint64_t stamp(volatile uint64_t *stamps, uint64_t stamped, uint64_t reached)
+{
+    uint64_t now = cycles();
+    for (; stamps && stamped <= reached; ++stamped)
+        stamps[stamped] = now;
+    return stamped;
+}
+
 // The first failure wins; later commands still run, so that no barrier is left short.
 static void report(uint64_t status, uint64_t index, uint32_t code)
 {
@@ -119,17 +128,22 @@ int64_t et_main(const struct et_launch *launch, const struct et_env *env)
         .shire_mask = mask,
     };
     volatile uint64_t *stamps = grid.rank == 0 ? ET_PTR(volatile uint64_t, launch->timestamps) : 0;
-    if (stamps)
-        stamps[0] = cycles();
-    for (uint64_t i = 0; i < launch->count; ++i) {
-        mark(i + 1);
-        uint32_t code = run(ET_PTR(const struct et_command, launch->commands) + i, &grid);
-        if (code)
-            report(launch->status, i, code);
-        et_barrier(&grid);
+    uint64_t stamped = 0, next = 0;
+    while (next < launch->count) {
+        const struct et_command *cmd = ET_PTR(const struct et_command, launch->commands) + next;
+        if (cmd->flags & ET_MEET)
+            et_barrier(&grid);
         mark(0);
-        if (stamps)
-            stamps[i + 1] = cycles();
+        stamped = stamp(stamps, stamped, next);
+        mark(next + 1);
+        uint32_t code = run(cmd, &grid);
+        if (code)
+            report(launch->status, next, code);
+        et_fence();
+        next += cmd->group > 1 ? cmd->group : 1;
     }
+    et_barrier(&grid);
+    mark(0);
+    stamp(stamps, stamped, next);
     return 0;
 }

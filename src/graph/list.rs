@@ -2,7 +2,7 @@
 
 use super::ranges::Ranges;
 use super::{Node, Operand, SubOp};
-use crate::command::{et_command, et_tensor, ET_REFRESH};
+use crate::command::{et_command, et_tensor, ET_MEET, ET_REFRESH};
 use crate::ops::{Command, Lowered, Refusal};
 use ggml_abi::face::Tensor;
 
@@ -55,6 +55,7 @@ pub fn lists(
             written.clear();
         }
         mark(&mut raw, &node, &mut written);
+        raw.flags = if list.commands.is_empty() { 0 } else { ET_MEET as u16 };
         raw.workspace_size = workspace;
         list.workspace = list.workspace.max(workspace);
         list.commands.push(raw);
