@@ -41,6 +41,9 @@ pub struct Hart {
     /// A tensor operation that writes `f` registers still waits for its partner (a reduction in flight):
     /// instructions that use the vector unit must ask [`Platform::settle`](crate::platform::Platform::settle) first.
     pub vpu_busy: bool,
+    /// Tensor loads that wait for the others of their group: bit 0 and 1 by event, bit 2 the B buffer's. A tensor_wait needs
+    /// the platform only while there are any, or [`vpu_busy`](Hart::vpu_busy) is set.
+    pub loads_waiting: u8,
     /// Retired instructions in this launch.
     pub retired: u64,
     /// Logical time: grows by one per instruction, and jumps forward to what the hart learns of when it consumes a credit,
@@ -67,6 +70,7 @@ impl Hart {
             validation: [0; 4],
             id,
             vpu_busy: false,
+            loads_waiting: 0,
             retired: 0,
             clock: 0,
         }

@@ -116,6 +116,14 @@ pub trait Platform {
     /// already checked by the executor.
     fn csr_write(&mut self, hart: &mut Hart, csr: u16, value: u64) -> Result<Outcome, Trap>;
 
+    /// A write to such a CSR of which nobody wants a value, if it can be done at once and cannot fail. False, with nothing
+    /// done, sends the executor to [`csr_write`](Platform::csr_write). Access rights are not checked yet, and the hart's
+    /// counters are not up to date.
+    #[inline(always)]
+    fn quick_write(&mut self, _hart: &mut Hart, _csr: u16, _value: u64) -> bool {
+        false
+    }
+
     /// A read of a CSR whose value the platform holds: C03..C08 counters, CC0 fccnb, CC8..CCF message ports.
     fn csr_read(&mut self, hart: &mut Hart, csr: u16) -> Result<Outcome, Trap>;
 

@@ -53,6 +53,11 @@ impl<P: Platform> Interpreter for Leftover<'_, '_, P> {
         &mut self.at.left
     }
 
+    #[inline(always)]
+    fn quick_write(&mut self, csr: u16, value: u64) -> bool {
+        Host::Avx2(self.core.vectors).run(Quick { core: self.core, csr, value })
+    }
+
     fn step(&mut self, slot: &Slot, pc: u64) -> Step {
         let Leftover { core, at, exit } = self;
         at.begin(pc, slot);
@@ -75,6 +80,22 @@ impl<P: Platform> Interpreter for Leftover<'_, '_, P> {
             }
         }
         Step::Leave
+    }
+}
+
+/// One write to a CSR.
+struct Quick<'l, 'c, P> {
+    core: &'l mut Core<'c, P, Avx2, false>,
+    csr: u16,
+    value: u64,
+}
+
+impl<P: Platform> Task for Quick<'_, '_, P> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self, _: V) -> bool {
+        self.core.platform.quick_write(self.core.hart, self.csr, self.value)
     }
 }
 

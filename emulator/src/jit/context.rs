@@ -38,6 +38,8 @@ pub(super) struct Context {
     pub interpreter: *mut (),
     /// Executes one instruction for translated code.
     pub step: Option<super::StepFunction>,
+    /// Does writes to the CSRs of [`WRITES`](super::WRITES), if they are usual.
+    pub writes: [Option<super::WriteFunction>; super::WRITES.len()],
     /// What it panicked with.
     pub panic: Option<Box<dyn Any + Send>>,
     /// Instructions that may still retire; in a register while translated code runs.
@@ -86,6 +88,7 @@ impl Context {
             pack_halves: pair([0x0504_0100, 0x0D0C_0908, 0x0504_0100, 0x0D0C_0908], [0, 1, 4, 5, 0, 1, 4, 5]),
             interpreter: std::ptr::null_mut(),
             step: None,
+            writes: [None; super::WRITES.len()],
             panic: None,
             left: 0,
             hart: std::ptr::null_mut(),
@@ -130,6 +133,7 @@ pub(super) const fn m(register: u8) -> Mem {
 
 pub(super) const PC: Mem = hart(offset_of!(Hart, pc));
 pub(super) const FCSR: Mem = hart(offset_of!(Hart, fcsr));
+pub(super) const LOADS_WAITING: Mem = hart(offset_of!(Hart, loads_waiting));
 pub(super) const PROGRESS: Mem = hart(offset_of!(Hart, gsc_progress));
 
 // Vector registers are accessed as aligned vectors.
@@ -145,6 +149,11 @@ macro_rules! context {
     };
 }
 pub(super) use context;
+
+/// A pointer of an array in the context.
+pub(super) const fn pointer(array: Mem, index: usize) -> Mem {
+    Mem::at(RBP, array.disp + 8 * index as i32)
+}
 
 /// A vector of an array in the context.
 pub(super) const fn element(array: Mem, index: i32) -> Mem {

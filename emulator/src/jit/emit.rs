@@ -7,7 +7,7 @@
 use super::assembler::*;
 use super::context::*;
 use super::trace::{target, End, Step, Trace, Walk};
-use super::{Site, Translator};
+use super::{Site, Translator, WRITES};
 use crate::code::Slot;
 use et_isa::{Class, Op};
 
@@ -147,7 +147,8 @@ impl<'a> Emitter<'a> {
                 self.vector(s)
             }
             Class::Mask => self.mask(s),
-            Class::Csr | Class::Atomic | Class::CoherentStore | Class::PackedAtomic => false,
+            Class::Csr => self.csr(s),
+            Class::Atomic | Class::CoherentStore | Class::PackedAtomic => false,
         };
         if !handled {
             let site = self.site(s);
@@ -160,6 +161,44 @@ impl<'a> Emitter<'a> {
         self.asm.mov_imm(RSI, site as u64);
         self.asm.lea(RDX, Mem::at(R13, -(done as i32)));
         self.asm.call_label(self.step);
+    }
+
+    /// Writes to the tensor unit's CSRs. Waits have nothing to wait for, unless a load is under way: while anything else
+    /// is, no translated code runs.
+    fn csr(&mut self, s: &Slot) -> bool {
+        /// Waits for loads are those for events 0 and 1.
+        const WAIT: i32 = 0x830;
+        /// Operations that are sure to be without float arithmetic.
+        const INTEGER: [i32; 3] = [0x801, 0x83F, 0x87F];
+        let after = self.asm.label();
+        match s.op {
+            Op::Csrrwi if s.rd == 0 && s.imm == WAIT => {
+                if s.rs1 & 15 < 2 {
+                    let slow = self.slow(s, after);
+                    self.asm.cmp_byte(LOADS_WAITING, 0);
+                    self.asm.branch(Cond::NotEqual, slow);
+                }
+            }
+            Op::Csrrw if s.rd == 0 => {
+                let Some(index) = WRITES.iter().position(|&csr| i32::from(csr) == s.imm) else { return false };
+                let slow = self.slow(s, after);
+                self.asm.mov(Width::Q, RDI, RBP);
+                self.asm.mov(Width::Q, RSI, x(s.rs1));
+                self.asm.vzeroupper();
+                if INTEGER.contains(&s.imm) {
+                    self.asm.call(pointer(context!(writes), index));
+                } else {
+                    self.asm.ldmxcsr(context!(usual));
+                    self.asm.call(pointer(context!(writes), index));
+                    self.asm.ldmxcsr(context!(flushing));
+                }
+                self.asm.alu_imm(Alu::Cmp, Width::D, RAX, 0);
+                self.asm.branch(Cond::NotEqual, slow);
+            }
+            _ => return false,
+        }
+        self.asm.place(after);
+        true
     }
 
     fn site(&mut self, s: &Slot) -> *const Site {

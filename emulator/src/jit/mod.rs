@@ -46,6 +46,9 @@ pub(crate) trait Interpreter {
     /// How many instructions may still retire. Up to date at each step, and when translated code has come back.
     fn left(&mut self) -> &mut u64;
 
+    /// A write to a CSR, if it is one that can be done without anything else: false says that nothing was done.
+    fn quick_write(&mut self, csr: u16, value: u64) -> bool;
+
     /// Executes the instruction `slot` at `pc`.
     fn step(&mut self, slot: &Slot, pc: u64) -> Step;
 }
@@ -106,6 +109,12 @@ pub(crate) struct Entry(usize);
 
 /// Executes one instruction for translated code; 0 if that may go on.
 type StepFunction = unsafe extern "sysv64" fn(*mut Context, *const Site, u64) -> u32;
+
+/// Does a write to a CSR; not 0 if nothing was done, and the interpreter has to.
+type WriteFunction = unsafe extern "sysv64" fn(*mut Context, u64) -> u32;
+
+/// The CSRs that have a [`WriteFunction`]: the tensor unit's product, quantisation, load and store.
+const WRITES: [u16; 4] = [0x801, 0x806, 0x83F, 0x87F];
 
 /// The translated code of one host thread.
 pub(crate) struct Translator {
@@ -213,6 +222,8 @@ impl Translator {
         context.hart = interpreter.hart().cast::<u8>().wrapping_add(BIAS);
         context.interpreter = (interpreter as *mut I).cast();
         context.step = Some(step::<I>);
+        context.writes =
+            [Some(write::<I, 0x801>), Some(write::<I, 0x806>), Some(write::<I, 0x83F>), Some(write::<I, 0x87F>)];
         context.left = *interpreter.left();
         context.dram = windows.dram.host();
         let (Some(dram_last_near), Some(scratchpad_last)) =
@@ -253,6 +264,9 @@ impl Translator {
 unsafe extern "sysv64" fn step<I: Interpreter>(context: *mut Context, site: *const Site, left: u64) -> u32 {
     // SAFETY: as the caller promises; translated code does not use them meanwhile.
     let (context, site) = unsafe { (&mut *context, &*site) };
+    if context.panic.is_some() {
+        return 1;
+    }
     // SAFETY: `run` put its interpreter there, and does not use it before translated code returns.
     let interpreter = unsafe { &mut *context.interpreter.cast::<I>() };
     let done = catch_unwind(AssertUnwindSafe(|| {
@@ -266,6 +280,23 @@ unsafe extern "sysv64" fn step<I: Interpreter>(context: *mut Context, site: *con
         Err(panic) => context.panic = Some(panic),
     }
     1
+}
+
+/// # Safety
+/// Called by translated code only, with the context of a run of an interpreter `I`.
+unsafe extern "sysv64" fn write<I: Interpreter, const CSR: u16>(context: *mut Context, value: u64) -> u32 {
+    // SAFETY: as the caller promises; translated code does not use it meanwhile.
+    let context = unsafe { &mut *context };
+    // SAFETY: as in `step`.
+    let interpreter = unsafe { &mut *context.interpreter.cast::<I>() };
+    match catch_unwind(AssertUnwindSafe(|| interpreter.quick_write(CSR, value))) {
+        Ok(done) => u32::from(!done),
+        Err(panic) => {
+            // The step that follows will find it.
+            context.panic = Some(panic);
+            1
+        }
+    }
 }
 
 /// What translated code returns.

@@ -275,6 +275,12 @@ impl<O: Outside> Platform for Fast<'_, O> {
         Ok(Outcome::Done(0))
     }
 
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn quick_write(&mut self, hart: &mut Hart, csr: u16, value: u64) -> bool {
+        self.engine.quick_write(hart, csr, value)
+    }
+
     fn csr_read(&mut self, hart: &mut Hart, csr: u16) -> Result<Outcome, Trap> {
         let value = match csr {
             0xC03 => hart.clock,

@@ -59,6 +59,10 @@ impl Memory {
         if offset.checked_add(len)? <= self.dram.len() as u64 {
             return Some((&self.dram, offset));
         }
+        let own = addr.wrapping_sub(OWN_SCRATCHPAD);
+        if shire < self.shires && own.checked_add(len)? <= SCRATCHPAD_BYTES {
+            return Some((&self.scratchpads, u64::from(shire) * SCRATCHPAD_BYTES + own));
+        }
         let (first, last) = (self.classify(shire, addr), self.classify(shire, addr.checked_add(len - 1)?));
         match (first, last) {
             (Region::Scratchpad(first), Region::Scratchpad(last)) if last.checked_sub(first) == Some(len - 1) => {

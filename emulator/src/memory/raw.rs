@@ -151,6 +151,57 @@ impl Mapping {
         Some(())
     }
 
+    /// The start of `rows` pieces of `len` bytes, `stride` apart from `offset` on, if they are all inside.
+    #[inline(always)]
+    fn pieces(&self, offset: u64, stride: u64, rows: usize, len: u64) -> Option<*mut u8> {
+        let last = stride.checked_mul((rows as u64).checked_sub(1)?)?;
+        let end = offset.checked_add(last)?.checked_add(len)?;
+        // SAFETY: offset < end <= self.len.
+        (end <= self.len as u64).then(|| unsafe { self.base.as_ptr().add(offset as usize) })
+    }
+
+    /// Reads pieces of `N` words, `stride` bytes apart from `offset` on, in order; `None`, with nothing read, when they are
+    /// not all inside.
+    #[inline(always)]
+    pub fn load_rows<'a, const N: usize>(
+        &self,
+        offset: u64,
+        stride: u64,
+        rows: impl ExactSizeIterator<Item = &'a mut [u32; N]>,
+    ) -> Option<()> {
+        let count = rows.len();
+        let start = self.pieces(offset, stride, count, 4 * N as u64)?;
+        for (i, row) in rows.take(count).enumerate() {
+            // SAFETY: piece i < count is inside the mapping, and a row is as long and not guest memory.
+            unsafe { ptr::copy_nonoverlapping(start.add(i * stride as usize), row.as_mut_ptr().cast(), 4 * N) };
+            *row = row.map(u32::from_le);
+        }
+        Some(())
+    }
+
+    /// Writes pieces of two times `N` words likewise.
+    #[inline(always)]
+    pub fn store_rows<'a, const N: usize>(
+        &self,
+        offset: u64,
+        stride: u64,
+        rows: impl ExactSizeIterator<Item = [&'a [u32; N]; 2]>,
+    ) -> Option<()> {
+        let count = rows.len();
+        let start = self.pieces(offset, stride, count, 8 * N as u64)?;
+        for (i, row) in rows.take(count).enumerate() {
+            for (half, words) in row.into_iter().enumerate() {
+                let words = words.map(u32::to_le);
+                // SAFETY: as in `load_rows`; a piece has two halves of N words.
+                unsafe {
+                    let at = start.add(i * stride as usize + half * 4 * N);
+                    ptr::copy_nonoverlapping(words.as_ptr().cast(), at, 4 * N);
+                }
+            }
+        }
+        Some(())
+    }
+
     /// Moves bytes inside the mapping; the ranges may overlap.
     pub fn copy(&self, to: u64, from: u64, len: usize) -> Option<()> {
         let source = self.span(from, len)?;

@@ -83,7 +83,7 @@ impl<O: Outside> Engine<'_, O> {
         let delayed = self.outside.delays_load();
         let Some(gathering) = gathering else {
             if delayed {
-                self.unit.loads[slot] = Some((load, None));
+                self.put_off(hart, slot, load, None);
                 return Ok(Step::Done);
             }
             return self.load(hart, &load).map(|()| Step::Done);
@@ -92,18 +92,26 @@ impl<O: Outside> Engine<'_, O> {
             let harts = (0..32).filter(|m| gathering.members() >> m & 1 == 1).fold(0, |all, m| all | 1u64 << (2 * m));
             self.board.wake.harts(shire(hart), harts);
         }
-        self.unit.loads[slot] = Some((load, Some(gathering)));
+        self.put_off(hart, slot, load, Some(gathering));
         if delayed {
             return Ok(Step::Done);
         }
         self.finish_load(hart, slot).map(|_| Step::Done)
     }
 
+    fn put_off(&mut self, hart: &mut Hart, slot: usize, load: Load, gathering: Option<Gathering>) {
+        self.unit.loads[slot] = Some((load, gathering));
+        hart.loads_waiting |= 1 << slot;
+    }
+
     /// Completes a load that was put off, unless its group is not complete.
     pub(super) fn finish_load(&mut self, hart: &mut Hart, slot: usize) -> Result<Step, Trap> {
         let complete = |gathering: &Option<Gathering>| gathering.as_ref().is_none_or(Gathering::complete);
         match self.unit.loads[slot].take_if(|(_, gathering)| complete(gathering)) {
-            Some((load, _)) => self.load(hart, &load).map(|()| Step::Done),
+            Some((load, _)) => {
+                hart.loads_waiting &= !(1 << slot);
+                self.load(hart, &load).map(|()| Step::Done)
+            }
             None if self.unit.loads[slot].is_some() => Ok(Step::Wait(WaitFor::CooperativeLoad)),
             None => Ok(Step::Done),
         }

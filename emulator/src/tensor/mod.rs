@@ -13,6 +13,8 @@ mod load;
 pub mod operation;
 mod outside;
 mod quant;
+#[cfg(target_arch = "x86_64")]
+mod quick;
 mod reduce;
 mod store;
 

@@ -8,9 +8,9 @@ mod transpose;
 
 pub(super) use f16::F16;
 pub(super) use f32::F32;
-pub(super) use int8::multiply as multiply_int8;
-pub(super) use quant::quantise;
-pub(super) use transpose::transpose;
+pub(super) use int8::{multiply as multiply_int8, multiply_lines as multiply_int8_lines};
+pub(super) use quant::{quantise, scale_rows};
+pub(super) use transpose::{transpose, transpose_to};
 
 use std::arch::x86_64::*;
 

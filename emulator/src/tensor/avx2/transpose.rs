@@ -6,26 +6,34 @@ use std::arch::x86_64::*;
 
 /// Line i of the result is word i of all lines. `None` when the host lacks AVX2.
 pub(in super::super) fn transpose(lines: &[Line; 16]) -> Option<[Line; 16]> {
+    let mut result = [Line::default(); 16];
+    transpose_to(|i, part| *half(&lines[i], part), &mut result).then_some(result)
+}
+
+/// The same to where the result belongs, from `source(i, half)`. False, with nothing changed, when the host lacks AVX2.
+#[inline]
+pub(in super::super) fn transpose_to(source: impl Fn(usize, usize) -> [u32; 8], result: &mut [Line; 16]) -> bool {
+    if !available() {
+        return false;
+    }
     // SAFETY: AVX2 is there.
-    available().then(|| unsafe { transpose_avx2(lines) })
+    unsafe { transpose_avx2(source, result) };
+    true
 }
 
 #[target_feature(enable = "avx2")]
-fn transpose_avx2(lines: &[Line; 16]) -> [Line; 16] {
-    let mut result = [Line::default(); 16];
+fn transpose_avx2(source: impl Fn(usize, usize) -> [u32; 8], result: &mut [Line; 16]) {
     for rows in 0..2 {
         for columns in 0..2 {
             let mut block = [_mm256_setzero_si256(); 8];
-            for i in 0..8 {
-                block[i] = load(half(&lines[8 * rows + i], columns));
+            for (i, words) in block.iter_mut().enumerate() {
+                *words = load(&source(8 * rows + i, columns));
             }
-            let block = transpose_block(block);
-            for i in 0..8 {
-                store(half_mut(&mut result[8 * columns + i], rows), block[i]);
+            for (i, words) in transpose_block(block).into_iter().enumerate() {
+                store(half_mut(&mut result[8 * columns + i], rows), words);
             }
         }
     }
-    result
 }
 
 /// Eight vectors: pairs of words, pairs of pairs, halves.
