@@ -12,18 +12,22 @@ use crate::platform::{Atomic, Level};
 
 impl Watch<'_> {
     /// Sees to it that a holder has the line.
+    #[inline]
     pub fn fetch(&mut self, index: usize, holder: Holder) {
-        let scratchpad = self.in_scratchpad(self.lines.all[index].key);
-        let line = &mut self.lines.all[index];
-        let Some(active) = &mut line.active else {
-            if holder != Holder::Home {
-                line.holders.insert(holder);
-            }
-            return;
-        };
-        if active.content(holder).is_some() {
+        let line = &mut self.lines[index];
+        if line.active.is_none() && line.add_copy(holder) {
             return;
         }
+        if self.lines[index].active.as_ref().is_some_and(|active| active.content(holder).is_some()) {
+            return;
+        }
+        self.fill_holder(index, holder);
+    }
+
+    fn fill_holder(&mut self, index: usize, holder: Holder) {
+        self.activate(index);
+        let scratchpad = self.in_scratchpad(self.lines.key(index));
+        let Some(active) = &mut self.lines[index].active else { return };
         let below = match holder {
             Holder::L1(place) if !scratchpad => Holder::L2(place / 64),
             _ => Holder::Home,
@@ -51,26 +55,25 @@ impl Watch<'_> {
         out: &mut [u8],
         defer: bool,
     ) -> Bad {
-        let key = self.lines.all[index].key;
-        let Some((content, truth)) = self.lines.all[index].active.as_ref().and_then(|active| active.compare(holder))
-        else {
+        let key = self.lines.key(index);
+        let Some((content, truth)) = self.lines[index].active.as_ref().and_then(|active| active.compare(holder)) else {
             return Bad::NONE;
         };
         out.copy_from_slice(&content.bytes[at..at + out.len()]);
-        let published = self.lines.all[index].active.as_ref().map_or(&[][..], |active| &active.published);
+        let published = self.lines[index].active.as_ref().map_or(&[][..], |active| &active.published);
         let scratchpad = self.in_scratchpad(key);
         let command = self.harts[usize::from(place)].command;
         let (mut wrong, mut remnant): (Option<(Fault, usize, Version)>, Mask) = (None, 0);
         let mut bad: Mask = 0;
         let mut last = Version::MAX;
-        for n in bits(mask) {
-            // The rest is of the same write, and that one was seen.
-            if content.single && truth.is_none() && last != Version::MAX {
-                break;
-            }
-            let version = content.version[n];
-            let newest = truth.map_or(version, |truth| truth.version[n]);
+        let mut left = mask;
+        while left != 0 {
+            let n = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let version = content.version.get(n);
+            let newest = truth.map_or(version, |truth| truth.version.get(n));
             if newest == version && version == last {
+                left &= !(content.version.run(n) & truth.map_or(Mask::MAX, |truth| truth.version.run(n)));
                 continue;
             }
             last = Version::MAX;
@@ -127,7 +130,7 @@ impl Watch<'_> {
         if remnant != 0 {
             let n = remnant.trailing_zeros() as usize;
             let version =
-                self.lines.all[index].active.as_ref().and_then(|a| a.content(holder)).map_or(0, |c| c.version[n]);
+                self.lines[index].active.as_ref().and_then(|a| a.content(holder)).map_or(0, |c| c.version.get(n));
             let finding = Finding {
                 fault: Fault::Remnant(Remnant::Scratchpad),
                 spot,
@@ -151,7 +154,7 @@ impl Watch<'_> {
         } else if !known {
             return Fault::ReadAfterWrite;
         }
-        let Some(active) = &self.lines.all[index].active else { return Fault::OldCopy(holder) };
+        let Some(active) = &self.lines[index].active else { return Fault::OldCopy(holder) };
         let has = |holder| active.holders_of(n, newest).any(|holders| holders.contains(holder));
         let shire = place / 64;
         let (own, theirs) = (Holder::L2(shire), Holder::L2(write.place / 64));
@@ -176,7 +179,7 @@ impl Watch<'_> {
     pub fn write(&mut self, place: u16, holder: Holder, key: u64, at: usize, data: &[u8], bad: Bad, manner: Manner) {
         let index = self.line(key);
         let mask = span(at, data.len());
-        let outside = self.lines.all[index].outside & mask;
+        let outside = self.outside(index) & mask;
         if outside != 0 {
             let address = self.address(key, outside.trailing_zeros() as usize);
             self.report(place, Fault::Outside { write: true }, Some(address), None);
@@ -190,7 +193,7 @@ impl Watch<'_> {
             self.fetch(index, holder);
         }
         if self.check_write(place, index, holder, mask, manner) && manner != Manner::Atomic {
-            self.lines.all[index].reads.covered(mask);
+            self.lines[index].reads.covered(mask);
         }
         let now = self.clocks.now(place);
         let Spot { pc, command, .. } = self.spot(place);
@@ -198,12 +201,12 @@ impl Watch<'_> {
         let mut bytes = [0; 64];
         bytes[at..at + data.len()].copy_from_slice(data);
         let patch = Patch { mask, bytes, version, poison: bad.mask << at, origin: bad.origin };
-        let Some(active) = &mut self.lines.all[index].active else { return };
+        let Some(active) = &mut self.lines[index].active else { return };
         if let Holder::Buffer(_) = holder {
             if mask == Mask::MAX {
                 active.begin(holder, &patch);
             } else if active.content(holder).is_none() {
-                active.copy(Holder::Truth, holder);
+                active.renew(holder);
             }
         }
         if !(mask == Mask::MAX && matches!(holder, Holder::Buffer(_))) {
@@ -232,14 +235,16 @@ impl Watch<'_> {
 
     /// Whether a hart may write these bytes now. True if so.
     fn check_write(&mut self, place: u16, index: usize, holder: Holder, mask: Mask, manner: Manner) -> bool {
-        let line = &self.lines.all[index];
+        let line = &self.lines[index];
         let Some(active) = &line.active else { return true };
-        let Some(truth) = active.content(Holder::Truth) else { return true };
+        let truth = active.newest();
         let mut found: Option<(Fault, usize, Option<Spot>)> = None;
         let mut last = 0;
-        let start = mask.trailing_zeros() as usize;
-        let count = if truth.single { 1 } else { mask.count_ones() as usize };
-        for (n, &version) in truth.version.iter().enumerate().skip(start).take(count) {
+        let mut left = mask;
+        while left != 0 {
+            let n = left.trailing_zeros() as usize;
+            left &= !truth.version.run(n);
+            let version = truth.version.get(n);
             if version == last {
                 continue;
             }
@@ -276,12 +281,14 @@ impl Watch<'_> {
             if let Some(dirty) = others {
                 found = Some((Fault::SharedLine, n, self.writer(dirty.version)));
             } else if let Some(published) = active.published.iter().find(unordered) {
-                let version = truth.version[published.mask.trailing_zeros() as usize];
+                let version = truth.version.get(published.mask.trailing_zeros() as usize);
                 found = Some((Fault::SharedLine, n, self.writer(version)));
             } else if first && matches!(holder, Holder::L1(_)) {
-                let mut last = 0;
-                for byte in bits(!mask) {
-                    let version = truth.version[byte];
+                let (mut last, mut left) = (0, !mask);
+                while left != 0 {
+                    let byte = left.trailing_zeros() as usize;
+                    left &= !truth.version.run(byte);
+                    let version = truth.version.get(byte);
                     if version == last {
                         continue;
                     }
@@ -294,7 +301,7 @@ impl Watch<'_> {
             }
         }
         let Some((fault, n, other)) = found else { return true };
-        let address = Some(self.address(line.key, n));
+        let address = Some(self.address(self.lines.key(index), n));
         self.report(place, fault, address, other);
         false
     }
@@ -320,11 +327,11 @@ impl Watch<'_> {
         self.acquire_word(place, word);
         let mut bytes = [0; 8];
         // Atomics of one level on a word are ordered among themselves: only what else was done to it is looked at.
-        let foreign = self.lines.all[index].active.as_ref().and_then(|active| active.compare(holder)).is_some_and(
+        let foreign = self.lines[index].active.as_ref().and_then(|active| active.compare(holder)).is_some_and(
             |(content, truth)| {
-                truth.is_some_and(|truth| bits(mask).any(|n| truth.version[n] != content.version[n]))
+                truth.is_some_and(|truth| bits(mask).any(|n| truth.version.get(n) != content.version.get(n)))
                     || bits(mask).any(|n| {
-                        let write = self.writes.get(content.version[n]);
+                        let write = self.writes.get(content.version.get(n));
                         !matches!(write.manner, Manner::Atomic | Manner::Coherent)
                     })
             },
@@ -335,7 +342,7 @@ impl Watch<'_> {
         if foreign {
             let bad = self.judge(place, index, holder, at, mask, out, false);
             self.use_bad(place, bad);
-        } else if let Some(content) = self.lines.all[index].active.as_ref().and_then(|active| active.content(holder)) {
+        } else if let Some(content) = self.lines[index].active.as_ref().and_then(|active| active.content(holder)) {
             out.copy_from_slice(&content.bytes[at..at + len]);
             let (poison, origin) = (content.poison & mask, content.origin);
             let bad = self.unwritten(place, key, poison, at, origin);
@@ -355,8 +362,8 @@ impl Watch<'_> {
 impl Watch<'_> {
     /// An atomic that finds what another hart stored there learns that the store is complete.
     fn learn_of_store(&mut self, place: u16, index: usize, holder: Holder, at: usize) {
-        let content = self.lines.all[index].active.as_ref().and_then(|active| active.content(holder));
-        let Some(write) = content.map(|content| *self.writes.get(content.version[at])) else { return };
+        let content = self.lines[index].active.as_ref().and_then(|active| active.content(holder));
+        let Some(write) = content.map(|content| *self.writes.get(content.version.get(at))) else { return };
         if write.manner == Manner::Coherent && write.place != place {
             self.clocks.learn(place, write.place, write.epoch);
         }

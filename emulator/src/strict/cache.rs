@@ -2,7 +2,7 @@
 //! their wait, or at the end of the launch.
 
 use super::finding::{Fault, Finding, Spot};
-use super::line::{bits, Content, Dirty, Holder, Mask};
+use super::line::{bits, Content, Dirty, Holder, Mask, Versions};
 use super::values::Bad;
 use super::watch::{Pending, Watch};
 use super::writes::{Manner, Version};
@@ -28,17 +28,17 @@ impl Watch<'_> {
 
     /// A copy for L1, and for L2 on the way.
     fn bring(&mut self, index: usize, place: u16) {
-        if !self.in_scratchpad(self.lines.all[index].key) {
+        if !self.in_scratchpad(self.lines.key(index)) {
             self.fetch(index, Holder::L2(place / 64));
         }
         self.fetch(index, Holder::L1(place));
     }
 
     fn start_write_back(&mut self, place: u16, action: CacheAction, level: u64, key: u64) {
-        let Some(line) = self.lines.find(key) else { return };
+        let Some(line) = self.lines.find(key).filter(|&line| self.lines[line].touched()) else { return };
         let holder = Holder::L1(place);
         let mut content = None;
-        if let Some(active) = &mut self.lines.all[line].active {
+        if let Some(active) = &mut self.lines[line].active {
             let held = active.content(holder).cloned();
             if let (Some(dirt), Some(held)) = (active.dirt(holder), held) {
                 let (unfenced, mask, version) = (dirt.unfenced, dirt.mask, dirt.version);
@@ -60,8 +60,8 @@ impl Watch<'_> {
     pub fn write_back_early(&mut self, place: u16, choice: usize) {
         let dirty = &self.harts[usize::from(place)].dirty;
         let Some(&index) = dirty.get(choice % dirty.len().max(1)) else { return };
-        let scratchpad = self.in_scratchpad(self.lines.all[index].key);
-        let Some(active) = &mut self.lines.all[index].active else { return };
+        let scratchpad = self.in_scratchpad(self.lines.key(index));
+        let Some(active) = &mut self.lines[index].active else { return };
         if active.dirt(Holder::L1(place)).is_none() {
             return;
         }
@@ -77,7 +77,7 @@ impl Watch<'_> {
     pub fn fence(&mut self, place: u16) {
         let now = self.clocks.now(place);
         self.writes.fence(place, now);
-        let lines = &mut self.lines.all;
+        let lines = &mut self.lines;
         let holder = Holder::L1(place);
         // Lines that were dirty once stay on the list until somebody looks; it is short between commands.
         self.harts[usize::from(place)].dirty.retain(|&index| {
@@ -104,16 +104,16 @@ impl Watch<'_> {
     fn finish_write_back(&mut self, place: u16, operation: Pending) {
         let Pending { line: index, evict, level, content, pc } = operation;
         let (own, shire) = (Holder::L1(place), Holder::L2(place / 64));
-        let key = self.lines.all[index].key;
+        let key = self.lines.key(index);
         let scratchpad = self.in_scratchpad(key);
         let below = if scratchpad { Holder::Home } else { shire };
         let now = self.clocks.now(place);
-        let Some(active) = &mut self.lines.all[index].active else {
-            let holders = &mut self.lines.all[index].holders;
+        let Some(active) = &mut self.lines[index].active else {
+            let line = &mut self.lines[index];
             if evict {
-                holders.remove(own);
+                line.drop_copy(own);
                 if level >= 2 {
-                    holders.remove(shire);
+                    line.drop_copy(shire);
                 }
             }
             return;
@@ -121,14 +121,14 @@ impl Watch<'_> {
         if let Some((content, mask)) = content {
             // Stores since the start may have missed it.
             let held = active.content(own);
-            let newer = held.map_or(0, |held| differing(held, &content));
+            let newer = held.map_or(0, |held| held.version.differing(&content.version));
             let unchanged = newer == 0;
             let version = active.dirt(own).map_or(0, |dirt| dirt.version);
             // The store that made the line dirty is what has to change if others' bytes are lost.
             let spot = Spot { place, command: self.harts[usize::from(place)].command, pc };
             let store = self.writer(version).unwrap_or(spot);
             self.overwrites(index, &content, mask, below, store);
-            let Some(active) = &mut self.lines.all[index].active else { return };
+            let Some(active) = &mut self.lines[index].active else { return };
             match unchanged {
                 true => active.copy(own, below),
                 false => active.replace(below, *content),
@@ -143,7 +143,7 @@ impl Watch<'_> {
                 soil(active, shire, version);
             }
         }
-        let Some(active) = &mut self.lines.all[index].active else { return };
+        let Some(active) = &mut self.lines[index].active else { return };
         if evict && active.dirt(own).is_none() {
             active.forget(own);
         }
@@ -153,7 +153,7 @@ impl Watch<'_> {
                 place / 64,
                 Spot { place, command: self.harts[usize::from(place)].command, pc },
             );
-            let Some(active) = &mut self.lines.all[index].active else { return };
+            let Some(active) = &mut self.lines[index].active else { return };
             if evict {
                 active.forget(shire);
             }
@@ -163,13 +163,13 @@ impl Watch<'_> {
     /// What a shire's L2 and coalescing buffer have of a line goes to memory.
     fn write_back_shire(&mut self, index: usize, rank: u16, spot: Spot) {
         let (cache, buffer) = (Holder::L2(rank), Holder::Buffer(rank));
-        let Some(active) = &mut self.lines.all[index].active else { return };
+        let Some(active) = &mut self.lines[index].active else { return };
         if let Some(version) = active.dirt(cache).map(|dirt| dirt.version) {
             if let Some(content) = active.content(cache).cloned() {
                 let spot = self.writer(version).unwrap_or(spot);
                 self.overwrites(index, &content, 0, Holder::Home, spot);
             }
-            let Some(active) = &mut self.lines.all[index].active else { return };
+            let Some(active) = &mut self.lines[index].active else { return };
             active.copy(cache, Holder::Home);
             active.clean(cache);
         }
@@ -178,13 +178,13 @@ impl Watch<'_> {
 
     /// Reports newer bytes in `target` that `content` is about to overwrite with older ones, other than its own in `mask`.
     fn overwrites(&mut self, index: usize, content: &Content, mask: Mask, target: Holder, spot: Spot) {
-        let Some(active) = &self.lines.all[index].active else { return };
-        let (Some(truth), Some(there)) = (active.content(Holder::Truth), active.content(target)) else { return };
-        let lost =
-            bits(!mask).find(|&n| content.version[n] != truth.version[n] && there.version[n] == truth.version[n]);
+        let Some(active) = &self.lines[index].active else { return };
+        let (truth, Some(there)) = (active.newest(), active.content(target)) else { return };
+        let lost = bits(!mask)
+            .find(|&n| content.version.get(n) != truth.version.get(n) && there.version.get(n) == truth.version.get(n));
         if let Some(n) = lost {
-            let other = self.writer(truth.version[n]);
-            let address = Some(self.address(self.lines.all[index].key, n));
+            let other = self.writer(truth.version.get(n));
+            let address = Some(self.address(self.lines.key(index), n));
             self.findings.report(Finding { fault: Fault::LostWrite, spot, other, used: None, address });
         }
     }
@@ -210,8 +210,8 @@ impl Watch<'_> {
         unit.stores.retain(|(e, _)| *e != event);
         let buffer = Holder::Buffer(place / 64);
         for index in stores {
-            let scratchpad = self.in_scratchpad(self.lines.all[index].key);
-            let dirt = self.lines.all[index].active.as_mut().and_then(|active| active.dirt(buffer));
+            let scratchpad = self.in_scratchpad(self.lines.key(index));
+            let dirt = self.lines[index].active.as_mut().and_then(|active| active.dirt(buffer));
             if dirt.is_some_and(|dirt| scratchpad || dirt.mask == Mask::MAX) {
                 self.drain(index, buffer);
             }
@@ -219,7 +219,7 @@ impl Watch<'_> {
     }
 
     fn drain(&mut self, index: usize, buffer: Holder) {
-        let Some(active) = &mut self.lines.all[index].active else { return };
+        let Some(active) = &mut self.lines[index].active else { return };
         if let Some(mask) = active.dirt(buffer).map(|dirt| dirt.mask) {
             match mask {
                 Mask::MAX => active.copy(buffer, Holder::Home),
@@ -236,7 +236,7 @@ impl Watch<'_> {
             self.finish_cache(place);
             let dirty = std::mem::take(&mut self.harts[usize::from(place)].dirty);
             for index in dirty {
-                let Some(active) = &mut self.lines.all[index].active else { continue };
+                let Some(active) = &mut self.lines[index].active else { continue };
                 let Some(dirt) = active.dirt(Holder::L1(place)) else { continue };
                 let (mask, version) = (dirt.mask, dirt.version);
                 let Some(content) = active.content(Holder::L1(place)).cloned() else { continue };
@@ -247,8 +247,9 @@ impl Watch<'_> {
             }
         }
         let shires = (self.harts.len() / 64) as u16;
-        for index in 0..self.lines.all.len() {
-            let Some(active) = &self.lines.all[index].active else { continue };
+        for at in 0..self.lines.written.len() {
+            let index = self.lines.written[at];
+            let Some(active) = &self.lines[index].active else { continue };
             if !active.dirty.is_empty() {
                 let first = active.dirty[0].version;
                 for rank in 0..shires {
@@ -263,21 +264,15 @@ impl Watch<'_> {
 
     /// Puts a line's bytes where the host finds them.
     fn keep(&mut self, index: usize) {
-        let line = &self.lines.all[index];
-        let Some(active) = &line.active else { return };
-        let (Some(home), Some(truth)) = (active.content(Holder::Home), active.content(Holder::Truth)) else { return };
-        let (key, bytes) = (line.key, home.bytes);
-        let changed = (0..64).filter(|&n| truth.version[n] != 0).fold(0, |mask: Mask, n| mask | 1 << n);
+        let Some(active) = &self.lines[index].active else { return };
+        let Some(home) = active.content(Holder::Home) else { return };
+        let (key, bytes) = (self.lines.key(index), home.bytes);
+        let changed = active.newest().version.differing(&Versions::One(0));
         self.restore(key, &bytes);
         if !self.in_scratchpad(key) {
             self.written.add(key, changed);
         }
     }
-}
-
-/// Bytes that are of different writes.
-fn differing(a: &Content, b: &Content) -> Mask {
-    (0..64).filter(|&n| a.version[n] != b.version[n]).fold(0, |mask, n| mask | 1 << n)
 }
 
 /// The whole line in an L2 is newer than memory, because of the store `version`.

@@ -248,7 +248,7 @@ impl Names<'_> {
             Holder::L1(place) => format!("the L1 of hart {}", self.harts.get(usize::from(place)).unwrap_or(&0)),
             Holder::L2(rank) => format!("the L2 of shire {}", self.shire(rank)),
             Holder::Buffer(rank) => format!("the coalescing buffer of shire {}", self.shire(rank)),
-            Holder::Home | Holder::Truth => "memory".into(),
+            Holder::Home => "memory".into(),
         }
     }
 

@@ -593,7 +593,7 @@ impl Watch<'_> {
     fn left_dirty(&mut self, place: u16, command: u32) {
         for at in 0..self.harts[usize::from(place)].dirty.len() {
             let index = self.harts[usize::from(place)].dirty[at];
-            let Some(active) = &mut self.lines.all[index].active else { continue };
+            let Some(active) = &mut self.lines[index].active else { continue };
             let Some(dirt) = active.dirt(Holder::L1(place)) else { continue };
             let (version, mask) = (dirt.version, dirt.mask);
             let write = *self.writes.get(version);
@@ -601,7 +601,7 @@ impl Watch<'_> {
                 continue;
             }
             let spot = Spot { place, command, pc: write.pc };
-            let address = Some(self.address(self.lines.all[index].key, mask.trailing_zeros() as usize));
+            let address = Some(self.address(self.lines.key(index), mask.trailing_zeros() as usize));
             self.findings.report(Finding { fault: Fault::LeftDirty, spot, other: None, used: None, address });
         }
     }

@@ -1,13 +1,16 @@
 //! One cache line in all the places that may hold it.
 //!
-//! Places with the same content share it, so that a line that everybody reads costs one copy. Two places are not caches:
-//! *home* is memory itself (L3, or a shire's scratchpad), and *truth* is what the line would hold if there were no
-//! caches, which a read is compared with.
+//! What the line would hold if there were no caches, its *newest* bytes, is what a read is compared with. Places that
+//! hold just that share it, and so do places with the same older bytes. *Home* is memory itself (L3, or a shire's
+//! scratchpad).
 
 use super::writes::Version;
 
 /// Bytes of a line, bit n for byte n.
 pub type Mask = u64;
+
+const LOW: Mask = 0xFFFF_FFFF;
+const HIGH: Mask = !LOW;
 
 /// Who holds a line. Shires are counted by rank in the launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,79 +23,159 @@ pub enum Holder {
     Buffer(u16),
     /// Memory.
     Home,
-    /// Nobody: the newest bytes.
-    Truth,
 }
 
 /// A set of holders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
-    /// Harts, shire by shire; no word is 0.
-    harts: Vec<(u16, u64)>,
+    /// Harts of one shire.
+    harts: u64,
+    shire: u16,
+    home: bool,
     shires: u32,
     buffers: u32,
-    home: bool,
-    truth: bool,
+    /// Harts of others, shire by shire; no word is 0.
+    others: Vec<(u16, u64)>,
 }
 
 impl Holders {
+    /// A set of one.
+    fn of(holder: Holder) -> Holders {
+        let mut holders = Holders::default();
+        holders.insert(holder);
+        holders
+    }
+
+    /// Harts of one shire, and L2s.
+    pub fn caches(shire: u16, harts: u64, shires: u32) -> Holders {
+        Holders { harts, shire, shires, ..Holders::default() }
+    }
+
+    #[inline]
     pub fn contains(&self, holder: Holder) -> bool {
         match holder {
             Holder::L1(place) => {
-                self.harts.iter().any(|&(shire, bits)| shire == place / 64 && bits >> (place % 64) & 1 == 1)
+                let (shire, bit) = (place / 64, place % 64);
+                match shire == self.shire {
+                    true => self.harts >> bit & 1 == 1,
+                    false => self.others.iter().any(|&(other, bits)| other == shire && bits >> bit & 1 == 1),
+                }
             }
             Holder::L2(shire) => self.shires >> shire & 1 == 1,
             Holder::Buffer(shire) => self.buffers >> shire & 1 == 1,
             Holder::Home => self.home,
-            Holder::Truth => self.truth,
         }
     }
 
+    #[inline]
     pub fn insert(&mut self, holder: Holder) {
         match holder {
             Holder::L1(place) => {
-                let bit = 1 << (place % 64);
-                match self.harts.iter_mut().find(|(shire, _)| *shire == place / 64) {
+                let (shire, bit) = (place / 64, 1 << (place % 64));
+                if self.harts == 0 && self.others.is_empty() {
+                    self.shire = shire;
+                }
+                if shire == self.shire {
+                    self.harts |= bit;
+                    return;
+                }
+                match self.others.iter_mut().find(|(other, _)| *other == shire) {
                     Some((_, bits)) => *bits |= bit,
-                    None => self.harts.push((place / 64, bit)),
+                    None => self.others.push((shire, bit)),
                 }
             }
             Holder::L2(shire) => self.shires |= 1 << shire,
             Holder::Buffer(shire) => self.buffers |= 1 << shire,
             Holder::Home => self.home = true,
-            Holder::Truth => self.truth = true,
         }
     }
 
+    #[inline]
     pub fn remove(&mut self, holder: Holder) {
         match holder {
             Holder::L1(place) => {
-                if let Some(at) = self.harts.iter().position(|(shire, _)| *shire == place / 64) {
-                    self.harts[at].1 &= !(1 << (place % 64));
-                    if self.harts[at].1 == 0 {
-                        self.harts.swap_remove(at);
+                let (shire, bit) = (place / 64, 1u64 << (place % 64));
+                if shire == self.shire {
+                    self.harts &= !bit;
+                } else if let Some(at) = self.others.iter().position(|(other, _)| *other == shire) {
+                    self.others[at].1 &= !bit;
+                    if self.others[at].1 == 0 {
+                        self.others.swap_remove(at);
                     }
                 }
             }
             Holder::L2(shire) => self.shires &= !(1 << shire),
             Holder::Buffer(shire) => self.buffers &= !(1 << shire),
             Holder::Home => self.home = false,
-            Holder::Truth => self.truth = false,
         }
     }
 
+    #[inline]
     fn is_empty(&self) -> bool {
-        self.harts.is_empty() && self.shires == 0 && self.buffers == 0 && !self.home && !self.truth
+        self.harts == 0 && self.shires | self.buffers == 0 && !self.home && self.others.is_empty()
+    }
+}
+
+/// Which write each byte of a line is of.
+#[derive(Clone, Debug)]
+pub enum Versions {
+    One(Version),
+    Halves([Version; 2]),
+    Each(Box<[Version; 64]>),
+}
+
+impl Versions {
+    #[inline]
+    pub fn get(&self, n: usize) -> Version {
+        match self {
+            Versions::One(version) => *version,
+            Versions::Halves(halves) => halves[n / 32 % 2],
+            Versions::Each(each) => each[n % 64],
+        }
     }
 
-    /// Whether nobody but `holder`, which is in it, and perhaps `also` is in the set.
-    fn is_only(&self, holder: Holder, also: Option<Holder>) -> bool {
-        let count = self.harts.iter().map(|(_, bits)| bits.count_ones()).sum::<u32>()
-            + self.shires.count_ones()
-            + self.buffers.count_ones()
-            + u32::from(self.home)
-            + u32::from(self.truth);
-        count == 1 + u32::from(also.is_some_and(|also| also != holder && self.contains(also)))
+    /// Bytes that are known to be of the same write as byte `n`.
+    #[inline]
+    pub fn run(&self, n: usize) -> Mask {
+        match self {
+            Versions::One(_) => Mask::MAX,
+            Versions::Halves(_) if n < 32 => LOW,
+            Versions::Halves(_) => HIGH,
+            Versions::Each(_) => 1 << n,
+        }
+    }
+
+    fn each(&mut self) -> &mut [Version; 64] {
+        if !matches!(self, Versions::Each(_)) {
+            *self = Versions::Each(Box::new(std::array::from_fn(|n| self.get(n))));
+        }
+        match self {
+            Versions::Each(each) => each,
+            _ => unreachable!("made so just now"),
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, mask: Mask, version: Version) {
+        match (&mut *self, mask) {
+            (_, Mask::MAX) => *self = Versions::One(version),
+            (Versions::Halves(halves), LOW) => halves[0] = version,
+            (Versions::Halves(halves), HIGH) => halves[1] = version,
+            (Versions::One(old), LOW) => *self = Versions::Halves([version, *old]),
+            (Versions::One(old), HIGH) => *self = Versions::Halves([*old, version]),
+            _ => {
+                let each = self.each();
+                bits(mask).for_each(|n| each[n] = version);
+            }
+        }
+    }
+
+    /// Bytes that are of different writes.
+    pub fn differing(&self, other: &Versions) -> Mask {
+        match (self, other) {
+            (Versions::One(a), Versions::One(b)) if a == b => 0,
+            _ => (0..64).filter(|&n| self.get(n) != other.get(n)).fold(0, |mask, n| mask | 1 << n),
+        }
     }
 }
 
@@ -100,10 +183,7 @@ impl Holders {
 #[derive(Clone, Debug)]
 pub struct Content {
     pub bytes: [u8; 64],
-    /// Which write each byte is of.
-    pub version: [Version; 64],
-    /// All bytes are of one write; if not, they may be or not.
-    pub single: bool,
+    pub version: Versions,
     /// Bytes that mean nothing.
     pub poison: Mask,
     /// Why (a number of the suspects).
@@ -122,17 +202,11 @@ pub struct Patch {
 
 impl Content {
     pub fn apply(&mut self, patch: &Patch) {
-        if patch.mask == Mask::MAX {
-            self.bytes = patch.bytes;
-            self.version = [patch.version; 64];
-            self.single = true;
-        } else {
-            self.single = false;
-            for n in bits(patch.mask) {
-                self.bytes[n] = patch.bytes[n];
-                self.version[n] = patch.version;
-            }
+        match patch.mask {
+            Mask::MAX => self.bytes = patch.bytes,
+            mask => put(&mut self.bytes, &patch.bytes, mask),
         }
+        self.version.set(patch.mask, patch.version);
         self.poison = self.poison & !patch.mask | patch.poison & patch.mask;
         if patch.poison != 0 {
             self.origin = patch.origin;
@@ -141,15 +215,24 @@ impl Content {
 
     /// Takes the bytes of `mask` from another content.
     fn overlay(&mut self, other: &Content, mask: Mask) {
-        self.single = false;
-        for n in bits(mask) {
-            self.bytes[n] = other.bytes[n];
-            self.version[n] = other.version[n];
-        }
+        put(&mut self.bytes, &other.bytes, mask);
+        let each = self.version.each();
+        bits(mask).for_each(|n| each[n] = other.version.get(n));
         self.poison = self.poison & !mask | other.poison & mask;
         if other.poison & mask != 0 {
             self.origin = other.origin;
         }
+    }
+}
+
+/// Copies the bytes of `mask`, which mostly are one piece.
+#[inline]
+fn put(to: &mut [u8; 64], from: &[u8; 64], mask: Mask) {
+    let (start, end) = (mask.trailing_zeros() as usize, 64 - mask.leading_zeros() as usize);
+    if mask.count_ones() as usize == end.saturating_sub(start) {
+        to[start.min(end)..end].copy_from_slice(&from[start.min(end)..end]);
+    } else {
+        bits(mask).for_each(|n| to[n] = from[n]);
     }
 }
 
@@ -162,9 +245,10 @@ pub fn bits(mut mask: Mask) -> impl Iterator<Item = usize> {
     })
 }
 
+/// Bytes that are not the newest, and who holds them.
 #[derive(Clone, Debug)]
 struct Group {
-    content: Box<Content>,
+    content: Content,
     holders: Holders,
 }
 
@@ -190,57 +274,86 @@ pub struct Published {
 /// A line that was written in this launch.
 #[derive(Clone, Debug)]
 pub struct Active {
-    groups: Vec<Group>,
+    /// What it would hold without caches.
+    newest: Content,
+    /// Who holds that.
+    fresh: Holders,
+    /// What others hold.
+    older: Vec<Group>,
     pub dirty: Vec<Dirty>,
     pub published: Vec<Published>,
 }
 
 impl Active {
-    /// A line about to be written for the first time; `holders` have copies of it.
-    pub fn new(content: Content, mut holders: Holders) -> Active {
-        holders.insert(Holder::Home);
-        holders.insert(Holder::Truth);
-        Active { groups: vec![Group { content: Box::new(content), holders }], dirty: Vec::new(), published: Vec::new() }
+    /// A line about to be written for the first time; `fresh` have copies of it.
+    pub fn new(newest: Content, mut fresh: Holders) -> Active {
+        fresh.insert(Holder::Home);
+        Active { newest, fresh, older: Vec::new(), dirty: Vec::new(), published: Vec::new() }
+    }
+
+    /// What it would hold without caches.
+    #[inline]
+    pub fn newest(&self) -> &Content {
+        &self.newest
     }
 
     fn find(&self, holder: Holder) -> Option<usize> {
-        self.groups.iter().position(|group| group.holders.contains(holder))
+        self.older.iter().position(|group| group.holders.contains(holder))
     }
 
     /// What a holder has.
+    #[inline]
     pub fn content(&self, holder: Holder) -> Option<&Content> {
-        self.find(holder).map(|group| &*self.groups[group].content)
+        if self.fresh.contains(holder) {
+            return Some(&self.newest);
+        }
+        self.find(holder).map(|group| &self.older[group].content)
     }
 
-    /// What a holder has, and what it should have when that is something else.
+    /// What a holder has, and what it should have when that may be something else.
+    #[inline]
     pub fn compare(&self, holder: Holder) -> Option<(&Content, Option<&Content>)> {
-        let group = &self.groups[self.find(holder)?];
-        let truth = if group.holders.truth { None } else { self.content(Holder::Truth) };
-        Some((&group.content, truth))
+        if self.fresh.contains(holder) {
+            return Some((&self.newest, None));
+        }
+        self.find(holder).map(|group| (&self.older[group].content, Some(&self.newest)))
     }
 
     /// `to` holds what `from` does.
     pub fn copy(&mut self, from: Holder, to: Holder) {
-        let Some(source) = self.find(from) else { return };
-        if self.groups[source].holders.contains(to) {
+        if self.fresh.contains(from) {
+            self.renew(to);
             return;
         }
-        self.groups[source].holders.insert(to);
-        if let Some(old) = (0..self.groups.len()).find(|&g| g != source && self.groups[g].holders.contains(to)) {
+        let Some(source) = self.find(from).filter(|&group| !self.older[group].holders.contains(to)) else { return };
+        let old = self.find(to);
+        self.fresh.remove(to);
+        self.older[source].holders.insert(to);
+        if let Some(old) = old {
             self.leave(old, to);
         }
     }
 
+    /// A holder has the newest bytes.
+    pub fn renew(&mut self, holder: Holder) {
+        if !self.fresh.contains(holder) {
+            self.forget(holder);
+            self.fresh.insert(holder);
+        }
+    }
+
     fn leave(&mut self, group: usize, holder: Holder) {
-        self.groups[group].holders.remove(holder);
-        if self.groups[group].holders.is_empty() {
-            self.groups.swap_remove(group);
+        self.older[group].holders.remove(holder);
+        if self.older[group].holders.is_empty() {
+            self.older.swap_remove(group);
         }
     }
 
     /// A holder has the line no more.
     pub fn forget(&mut self, holder: Holder) {
-        if let Some(group) = self.find(holder) {
+        if self.fresh.contains(holder) {
+            self.fresh.remove(holder);
+        } else if let Some(group) = self.find(holder) {
             self.leave(group, holder);
         }
     }
@@ -248,86 +361,65 @@ impl Active {
     /// Makes `holder` hold exactly `content`.
     pub fn replace(&mut self, holder: Holder, content: Content) {
         self.forget(holder);
-        let mut holders = Holders::default();
-        holders.insert(holder);
-        self.groups.push(Group { content: Box::new(content), holders });
+        self.older.push(Group { content, holders: Holders::of(holder) });
     }
 
-    /// A group with `holder` alone.
-    fn detach(&mut self, holder: Holder) -> Option<usize> {
-        let group = self.find(holder)?;
-        if self.groups[group].holders.is_only(holder, None) {
-            return Some(group);
+    /// What was the newest is no more; those who hold it keep it.
+    fn age(&mut self) {
+        if !self.fresh.is_empty() {
+            let holders = std::mem::take(&mut self.fresh);
+            self.older.push(Group { content: self.newest.clone(), holders });
         }
-        let content = self.groups[group].content.clone();
-        self.groups[group].holders.remove(holder);
-        let mut holders = Holders::default();
-        holders.insert(holder);
-        self.groups.push(Group { content, holders });
-        Some(self.groups.len() - 1)
     }
 
-    /// Changes what a holder has, and the truth with it.
+    /// Changes what a holder has, and the newest bytes with it.
     pub fn write(&mut self, holder: Holder, patch: &Patch) {
-        let Some(group) = self.find(holder) else { return };
-        if self.groups[group].holders.truth {
-            if !self.groups[group].holders.is_only(holder, Some(Holder::Truth)) {
-                let content = self.groups[group].content.clone();
-                let mut holders = Holders::default();
-                for own in [holder, Holder::Truth] {
-                    self.groups[group].holders.remove(own);
-                    holders.insert(own);
-                }
-                self.groups.push(Group { content, holders });
-            }
-            if let Some(group) = self.find(holder) {
-                self.groups[group].content.apply(patch);
-            }
+        let (fresh, group) = (self.fresh.contains(holder), self.find(holder));
+        if !fresh && group.is_none() {
             return;
         }
-        for changed in [holder, Holder::Truth] {
-            if let Some(group) = self.detach(changed) {
-                self.groups[group].content.apply(patch);
+        self.fresh.remove(holder);
+        self.age();
+        self.newest.apply(patch);
+        if fresh {
+            self.fresh.insert(holder);
+        } else if let Some(group) = group {
+            self.older[group].holders.remove(holder);
+            let mut content = self.older[group].content.clone();
+            if self.older[group].holders.is_empty() {
+                self.older.swap_remove(group);
             }
-        }
-        let same = match (self.content(holder), self.content(Holder::Truth)) {
-            (Some(own), Some(truth)) => own.version == truth.version,
-            _ => false,
-        };
-        if same {
-            self.copy(holder, Holder::Truth);
+            content.apply(patch);
+            self.settle(holder, content);
         }
     }
 
-    /// Makes a whole new line what `holder` has, and the truth.
-    pub fn begin(&mut self, holder: Holder, patch: &Patch) {
-        let content = Content {
-            bytes: patch.bytes,
-            version: [patch.version; 64],
-            single: true,
-            poison: patch.poison,
-            origin: patch.origin,
-        };
-        for old in [holder, Holder::Truth] {
-            self.forget(old);
+    /// A holder that has nothing gets a content, which may be the newest.
+    fn settle(&mut self, holder: Holder, content: Content) {
+        if content.version.differing(&self.newest.version) == 0 {
+            self.fresh.insert(holder);
+        } else {
+            self.older.push(Group { content, holders: Holders::of(holder) });
         }
-        let mut holders = Holders::default();
-        holders.insert(holder);
-        holders.insert(Holder::Truth);
-        self.groups.push(Group { content: Box::new(content), holders });
+    }
+
+    /// Makes a whole new line what `holder` has, and the newest.
+    pub fn begin(&mut self, holder: Holder, patch: &Patch) {
+        self.forget(holder);
+        self.age();
+        let version = Versions::One(patch.version);
+        self.newest = Content { bytes: patch.bytes, version, poison: patch.poison, origin: patch.origin };
+        self.fresh.insert(holder);
     }
 
     /// Puts the bytes of `mask` of one holder into another's content.
     pub fn merge(&mut self, from: Holder, to: Holder, mask: Mask) {
-        let Some(source) = self.content(from).cloned() else { return };
-        let equal = |truth: Option<&Content>, own: &Content| truth.is_some_and(|truth| truth.version == own.version);
-        if let Some(group) = self.detach(to) {
-            self.groups[group].content.overlay(&source, mask);
-            let own = &self.groups[group].content;
-            if to != Holder::Truth && equal(self.content(Holder::Truth), own) {
-                self.copy(Holder::Truth, to);
-            }
-        }
+        let (Some(source), Some(mut content)) = (self.content(from).cloned(), self.content(to).cloned()) else {
+            return;
+        };
+        content.overlay(&source, mask);
+        self.forget(to);
+        self.settle(to, content);
     }
 
     /// The dirty bytes of a holder.
@@ -354,8 +446,10 @@ impl Active {
         self.published.retain(|published| published.mask != 0);
     }
 
-    /// Who holds the write `version` of byte `n`, besides the truth.
+    /// Who holds the write `version` of byte `n`.
     pub fn holders_of(&self, n: usize, version: Version) -> impl Iterator<Item = &Holders> {
-        self.groups.iter().filter(move |group| group.content.version[n] == version).map(|group| &group.holders)
+        let fresh = (self.newest.version.get(n) == version).then_some(&self.fresh);
+        let older = self.older.iter().filter(move |group| group.content.version.get(n) == version);
+        fresh.into_iter().chain(older.map(|group| &group.holders))
     }
 }

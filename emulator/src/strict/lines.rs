@@ -1,6 +1,7 @@
 //! The lines that a launch has touched.
 
-use super::line::{Active, Holders, Mask};
+use super::line::{Active, Holder, Holders, Mask};
+use std::ops::{Index, IndexMut};
 
 /// A use of bytes that a later write must be ordered after.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,12 +15,25 @@ pub struct Read {
     pub mask: Mask,
 }
 
+impl Read {
+    /// Whether it is one with another, but for the bytes.
+    #[inline]
+    fn goes_with(&self, other: &Read) -> bool {
+        (self.place, self.epoch, self.coherent) == (other.place, other.epoch, other.coherent)
+    }
+}
+
 /// Reads of a line. When there are many, those that every hart knows of are forgotten.
 #[derive(Clone, Debug, Default)]
 pub struct Reads {
     /// The usual case: one hart reads.
     first: Read,
-    more: Vec<Read>,
+    more: Option<Box<More>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct More {
+    all: Vec<Read>,
     /// How many are many.
     limit: usize,
 }
@@ -38,98 +52,171 @@ impl Reads {
     /// Adds a read of line `line`. True when it is time to [`prune`](Self::prune).
     #[inline]
     pub fn note(&mut self, noted: &mut Noted, line: usize, read: Read) -> bool {
-        let same = |old: &Read| old.place == read.place && old.epoch == read.epoch && old.coherent == read.coherent;
-        if self.first.mask == 0 || same(&self.first) {
+        if self.first.mask == 0 || self.first.goes_with(&read) {
             self.first = Read { mask: self.first.mask | read.mask, ..read };
             return false;
         }
+        self.note_more(noted, line, read)
+    }
+
+    #[inline(never)]
+    fn note_more(&mut self, noted: &mut Noted, line: usize, read: Read) -> bool {
+        let more = self.more.get_or_insert_default();
         let slot = &mut noted.0[line % 64];
         if slot.0 == line as u32 {
-            if let Some(old) = self.more.get_mut(slot.1 as usize).filter(|old| same(old)) {
+            if let Some(old) = more.all.get_mut(slot.1 as usize).filter(|old| old.goes_with(&read)) {
                 old.mask |= read.mask;
                 old.pc = read.pc;
                 return false;
             }
         }
-        *slot = (line as u32, self.more.len() as u32);
-        self.more.push(read);
-        self.more.len() > self.limit.max(48)
+        *slot = (line as u32, more.all.len() as u32);
+        more.all.push(read);
+        more.all.len() > more.limit.max(48)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Read> {
-        std::iter::once(&self.first).filter(|read| read.mask != 0).chain(&self.more)
+        let more = self.more.iter().flat_map(|more| &more.all);
+        std::iter::once(&self.first).filter(|read| read.mask != 0).chain(more)
     }
 
     /// A write of these bytes, ordered after all reads of them: who is ordered after the write is after the reads, too.
+    #[inline]
     pub fn covered(&mut self, mask: Mask) {
         if self.first.mask & !mask == 0 {
             self.first.mask = 0;
         }
-        if !self.more.is_empty() {
-            self.more.retain(|read| read.mask & !mask != 0);
+        if let Some(more) = &mut self.more {
+            more.all.retain(|read| read.mask & !mask != 0);
         }
     }
 
     /// Forgets what is ordered before everything that is still to come.
     pub fn prune(&mut self, floor: &[u32]) {
+        let Some(more) = &mut self.more else { return };
         let gone = |read: &Read| read.epoch <= floor[usize::from(read.place)];
-        self.more.retain(|read| !gone(read));
+        more.all.retain(|read| !gone(read));
         if gone(&self.first) {
-            self.first = self.more.pop().unwrap_or_default();
+            self.first = more.all.pop().unwrap_or_default();
         }
-        self.limit = 2 * self.more.len();
+        more.limit = 2 * more.all.len();
     }
 }
 
-/// A line as far as this launch knows it.
-#[derive(Clone, Debug)]
+/// A line as far as this launch knows it: one cache line of the host.
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
 pub struct Line {
-    /// Its number (see [`Lines`]).
-    pub key: u64,
-    /// Bytes that nobody had written when the launch began.
-    pub unwritten: Mask,
-    /// Bytes in no live buffer.
-    pub outside: Mask,
-    /// Of them, those that may not even be read: a line past the end of a buffer may.
-    pub unreadable: Mask,
-    /// Who has a copy, while nobody has written to it.
-    pub holders: Holders,
     pub reads: Reads,
     pub active: Option<Box<Active>>,
+    /// While nobody has written to it: the harts of one shire and the L2s that have a copy.
+    harts: u64,
+    shires: u32,
+    shire: u16,
+    /// Nobody had written some of its bytes when the launch began.
+    pub unwritten: bool,
+    /// Some of its bytes are in no live buffer.
+    pub outside: bool,
 }
 
-/// Lines are numbered through open DRAM and then through the scratchpads.
+impl Line {
+    /// Whether anybody has used it.
+    pub fn touched(&self) -> bool {
+        self.active.is_some() || self.harts != 0 || self.shires != 0 || self.reads.iter().next().is_some()
+    }
+
+    /// Adds a cache that has a copy, while nobody has written to it. False if there is no room for it.
+    #[inline]
+    pub fn add_copy(&mut self, holder: Holder) -> bool {
+        match holder {
+            Holder::L1(place) => {
+                if self.harts == 0 {
+                    self.shire = place / 64;
+                }
+                if place / 64 != self.shire {
+                    return false;
+                }
+                self.harts |= 1 << (place % 64);
+            }
+            Holder::L2(shire) => self.shires |= 1 << shire,
+            Holder::Buffer(_) | Holder::Home => {}
+        }
+        true
+    }
+
+    /// A cache has no copy any more.
+    pub fn drop_copy(&mut self, holder: Holder) {
+        match holder {
+            Holder::L1(place) if place / 64 == self.shire => self.harts &= !(1 << (place % 64)),
+            Holder::L2(shire) => self.shires &= !(1 << shire),
+            _ => {}
+        }
+    }
+
+    /// Those that have a copy.
+    pub fn copies(&self) -> Holders {
+        Holders::caches(self.shire, self.harts, self.shires)
+    }
+}
+
+/// Lines are numbered through open DRAM and then through the scratchpads. Those that a launch uses are held in blocks of
+/// 64, which are made together; a line's index counts through the blocks.
 #[derive(Debug)]
 pub struct Lines {
-    /// Per 64 lines, 1 + the place of their indices, or 0.
+    /// Per 64 lines, 1 + the number of their block, or 0.
     pages: Vec<u32>,
-    indices: Vec<[u32; 64]>,
-    pub all: Vec<Line>,
+    blocks: Vec<Box<[Line; 64]>>,
+    /// The number of the first line of each block.
+    keys: Vec<u64>,
+    /// Lines that were written, in order.
+    pub written: Vec<usize>,
 }
 
 impl Lines {
     pub fn new(lines: u64) -> Lines {
-        Lines { pages: vec![0; lines.div_ceil(64) as usize], indices: Vec::new(), all: Vec::new() }
+        Lines { pages: vec![0; lines.div_ceil(64) as usize], blocks: Vec::new(), keys: Vec::new(), written: Vec::new() }
     }
 
-    /// The index in `all` of a line; `None` if it was not touched yet.
+    /// The index of a line, if it is in a block.
     #[inline]
     pub fn find(&self, key: u64) -> Option<usize> {
-        let page = self.pages[(key / 64) as usize].checked_sub(1)?;
-        let index = self.indices[page as usize][(key % 64) as usize].checked_sub(1)?;
-        Some(index as usize)
+        let block = self.pages[(key / 64) as usize].checked_sub(1)?;
+        Some(block as usize * 64 + (key % 64) as usize)
     }
 
-    /// Adds a line that was not touched yet.
-    pub fn add(&mut self, line: Line) -> usize {
-        let page = &mut self.pages[(line.key / 64) as usize];
-        if *page == 0 {
-            self.indices.push([0; 64]);
-            *page = self.indices.len() as u32;
+    /// The number of a line.
+    #[inline]
+    pub fn key(&self, index: usize) -> u64 {
+        self.keys[index / 64] + (index % 64) as u64
+    }
+
+    /// Adds the block that a line is in, and gives the line's index. `edges` says of a line by number whether it has
+    /// bytes that are unwritten, and outside.
+    pub fn add(&mut self, key: u64, edges: impl Fn(u64) -> (bool, bool)) -> usize {
+        let first = key & !63;
+        let mut block = Box::<[Line; 64]>::new(std::array::from_fn(|_| Line::default()));
+        for (line, n) in block.iter_mut().zip(first..) {
+            (line.unwritten, line.outside) = edges(n);
         }
-        let index = self.all.len();
-        self.indices[*page as usize - 1][(line.key % 64) as usize] = index as u32 + 1;
-        self.all.push(line);
-        index
+        self.blocks.push(block);
+        self.keys.push(first);
+        self.pages[(key / 64) as usize] = self.blocks.len() as u32;
+        (self.blocks.len() - 1) * 64 + (key % 64) as usize
+    }
+}
+
+impl Index<usize> for Lines {
+    type Output = Line;
+
+    #[inline]
+    fn index(&self, index: usize) -> &Line {
+        &self.blocks[index / 64][index % 64]
+    }
+}
+
+impl IndexMut<usize> for Lines {
+    #[inline]
+    fn index_mut(&mut self, index: usize) -> &mut Line {
+        &mut self.blocks[index / 64][index % 64]
     }
 }

@@ -1,7 +1,6 @@
 //! Whether commands have written their whole results, and nothing else.
 
 use super::finding::{Fault, Finding, Spot};
-use super::line::Holder;
 use super::watch::Watch;
 use crate::labels::{Extent, Labels};
 use crate::memory::OPEN_BASE;
@@ -78,8 +77,8 @@ impl Watch<'_> {
 
     /// Who wrote a byte of DRAM last.
     fn author(&self, offset: u64) -> Option<Spot> {
-        let active = self.lines.all[self.lines.find(offset / 64)?].active.as_ref()?;
-        let version = active.content(Holder::Truth)?.version[(offset % 64) as usize];
+        let active = self.lines[self.lines.find(offset / 64)?].active.as_ref()?;
+        let version = active.newest().version.get((offset % 64) as usize);
         self.writer(version)
     }
 }

@@ -3,8 +3,8 @@
 use super::clock::Clocks;
 use super::finding::{Fault, Finding, Findings, Spot};
 use super::hazard::Unit;
-use super::line::{Content, Holder, Holders, Mask};
-use super::lines::{self, Line, Lines, Noted};
+use super::line::{Active, Content, Holder, Mask, Published, Versions};
+use super::lines::{self, Lines, Noted};
 use super::results::Results;
 use super::sync::Sync;
 use super::values::{Bad, Values};
@@ -200,35 +200,59 @@ impl<'m> Watch<'m> {
 
     #[inline(never)]
     fn new_line(&mut self, key: u64) -> usize {
-        // Scratchpads hold nothing when a launch begins.
-        let (unwritten, outside) = match self.in_scratchpad(key) {
-            true => (Mask::MAX, 0),
-            false => (!self.written.line(key), self.written.outside(key)),
-        };
-        let unreadable = if outside == 0 { 0 } else { self.written.outside(key) & self.written.outside(key - 1) };
-        self.lines.add(Line {
-            key,
-            unwritten,
-            outside,
-            unreadable,
-            holders: Holders::default(),
-            reads: Default::default(),
-            active: None,
+        let (written, scratchpads) = (&*self.written, self.scratchpads);
+        let first = key & !63;
+        let plain = first + 64 <= scratchpads && written.is_plain(first, 64);
+        self.lines.add(key, |key| match () {
+            () if plain => (false, false),
+            // Scratchpads hold nothing when a launch begins.
+            () if key >= scratchpads => (true, false),
+            () => (written.line(key) != Mask::MAX, written.outside(key) != 0),
         })
     }
 
-    /// Makes a line ready to be written.
-    pub fn activate(&mut self, index: usize) {
-        if self.lines.all[index].active.is_some() {
-            return;
+    /// Bytes of a line that nobody had written when the launch began.
+    fn unwritten_bytes(&self, index: usize) -> Mask {
+        match self.lines.key(index) {
+            _ if !self.lines[index].unwritten => 0,
+            key if self.in_scratchpad(key) => Mask::MAX,
+            key => !self.written.line(key),
         }
-        let key = self.lines.all[index].key;
+    }
+
+    /// Bytes of a line that are in no live buffer.
+    #[inline]
+    pub fn outside(&self, index: usize) -> Mask {
+        if !self.lines[index].outside {
+            return 0;
+        }
+        self.written.outside(self.lines.key(index))
+    }
+
+    /// Of them, those that may not even be read: a line past the end of a buffer may.
+    #[inline]
+    fn unreadable(&self, index: usize) -> Mask {
+        match self.outside(index) {
+            0 => 0,
+            outside => outside & self.written.outside(self.lines.key(index) - 1),
+        }
+    }
+
+    /// Makes a line ready to be written.
+    #[inline]
+    pub fn activate(&mut self, index: usize) {
+        if self.lines[index].active.is_none() {
+            self.start(index);
+        }
+    }
+
+    fn start(&mut self, index: usize) {
         let mut bytes = [0; 64];
-        self.plain(key, 0, &mut bytes);
-        let line = &mut self.lines.all[index];
-        let content = Content { bytes, version: [0; 64], single: true, poison: line.unwritten, origin: 0 };
-        let holders = std::mem::take(&mut line.holders);
-        line.active = Some(Box::new(super::line::Active::new(content, holders)));
+        self.plain(self.lines.key(index), 0, &mut bytes);
+        let content = Content { bytes, version: Versions::One(0), poison: self.unwritten_bytes(index), origin: 0 };
+        let line = &mut self.lines[index];
+        line.active = Some(Box::new(Active::new(content, line.copies())));
+        self.lines.written.push(index);
     }
 
     /// Where an access of a level acts.
@@ -248,7 +272,7 @@ impl<'m> Watch<'m> {
         let track = &mut self.harts[usize::from(place)];
         let (pc, command) = (track.pc, track.command);
         let read = lines::Read { place, coherent, epoch, command, pc, mask };
-        if self.lines.all[index].reads.note(&mut track.noted, index, read) {
+        if self.lines[index].reads.note(&mut track.noted, index, read) {
             self.prune(index);
         }
     }
@@ -265,7 +289,7 @@ impl<'m> Watch<'m> {
             }
             self.floor = floor;
         }
-        self.lines.all[index].reads.prune(&self.floor);
+        self.lines[index].reads.prune(&self.floor);
     }
 
     /// The hart learns what others have done.
@@ -277,7 +301,7 @@ impl<'m> Watch<'m> {
 
     /// Whether the write of byte `n` by another hart is complete and ordered before what `place` does now.
     #[inline]
-    pub fn ordered(&self, place: u16, version: Version, n: usize, published: &[super::line::Published]) -> bool {
+    pub fn ordered(&self, place: u16, version: Version, n: usize, published: &[Published]) -> bool {
         let write = self.writes.get(version);
         if version == 0 || write.place == place {
             return true;
@@ -299,21 +323,15 @@ impl<'m> Watch<'m> {
         let mask = span(at, out.len());
         let holder = self.holder(place, level, key);
         self.note_read(index, place, mask, level != Level::L1);
-        let outside = self.lines.all[index].unreadable & mask;
+        let outside = self.unreadable(index) & mask;
         if outside != 0 {
             let address = self.address(key, outside.trailing_zeros() as usize);
             self.report(place, Fault::Outside { write: false }, Some(address), None);
         }
-        if self.lines.all[index].active.is_none() {
-            let shared = !self.in_scratchpad(key) && level == Level::L1;
-            let line = &mut self.lines.all[index];
-            if holder != Holder::Home {
-                line.holders.insert(holder);
-            }
-            if shared {
-                line.holders.insert(Holder::L2(place / 64));
-            }
-            let bad = line.unwritten & mask;
+        let below = if level == Level::L1 && !self.in_scratchpad(key) { Holder::L2(place / 64) } else { Holder::Home };
+        let line = &mut self.lines[index];
+        if line.active.is_none() && line.add_copy(holder) && line.add_copy(below) {
+            let bad = if line.unwritten { self.unwritten_bytes(index) & mask } else { 0 };
             self.plain(key, at, out);
             return self.unwritten(place, key, bad, at, 0);
         }
@@ -342,7 +360,7 @@ impl<'m> Watch<'m> {
         let index = self.line(key);
         let holder = self.holder(place, level, key);
         self.fetch(index, holder);
-        match self.lines.all[index].active.as_ref().and_then(|active| active.content(holder)) {
+        match self.lines[index].active.as_ref().and_then(|active| active.content(holder)) {
             Some(content) => out.copy_from_slice(&content.bytes[at..at + out.len()]),
             None => self.plain(key, at, out),
         }

@@ -31,6 +31,13 @@ impl Written {
         }
     }
 
+    /// Whether `count` lines of one page hold something in every byte and lie in one live buffer.
+    pub fn is_plain(&self, line: u64, count: u64) -> bool {
+        let (start, end) = (64 * line, 64 * (line + count));
+        let inside = self.live.is_empty() || self.live.range(..=start).next_back().is_some_and(|(_, &to)| to >= end);
+        inside && matches!(self.pages.get(&(line / LINES as u64)), Some(Page::Whole))
+    }
+
     fn lines(&mut self, page: u64) -> &mut [Mask; LINES] {
         let page = self.pages.entry(page).or_insert_with(|| Page::Lines(Box::new([0; LINES])));
         if let Page::Whole = page {
