@@ -117,6 +117,24 @@ static inline void et_wait_cache(void)
     __asm__ volatile("csrwi tensor_wait, 6" ::: "memory");
 }
 
+// Starts bringing the lines of [addr, addr + bytes) to L1 (dest 0) or to this shire's L2 (dest 1), and goes on. Only for
+// lines that this hart reads in the same command, after their refresh: a copy that nobody waits for may come too late to
+// be dropped.
+static inline void et_prefetch(uint64_t addr, uint64_t bytes, uint64_t dest)
+{
+    if (bytes == 0)
+        return;
+    uint64_t line = addr & ~63ull;
+    uint64_t lines = ((addr + bytes + 63) >> 6) - (addr >> 6);
+    register uint64_t stride __asm__("x31") = 64;
+    while (lines) {
+        uint64_t n = lines < 16 ? lines : 16;
+        __asm__ volatile("csrw prefetch_va, %0" ::"r"(dest << 58 | line | (n - 1)), "r"(stride) : "memory");
+        line += n * 64;
+        lines -= n;
+    }
+}
+
 // Before reading an operand that an earlier command of this launch wrote: drops the copies that this hart's L1 and this
 // shire's L2 may still hold. Nothing for what only the host writes.
 static inline void et_refresh(const struct et_tensor *t, uint64_t addr, uint64_t bytes)
@@ -125,6 +143,15 @@ static inline void et_refresh(const struct et_tensor *t, uint64_t addr, uint64_t
         et_evict(addr, bytes, 2);
         et_wait_cache();
     }
+}
+
+// The same without waiting: et_wait_cache comes before the first read. True when there is something to wait for.
+static inline bool et_start_refresh(const struct et_tensor *t, uint64_t addr, uint64_t bytes)
+{
+    bool stale = t->flags & ET_REFRESH;
+    if (stale)
+        et_evict(addr, bytes, 2);
+    return stale;
 }
 
 // After writing lines that this hart alone writes: brings them to L3, where every reader finds them.

@@ -11,7 +11,14 @@
 // The compiler may hold C floats in f10-f17; whoever changes the C matrix says so.
 #define T_C_MATRIX "fa0", "fa1", "fa2", "fa3", "fa4", "fa5", "fa6", "fa7", "memory"
 
-enum { T_EVENT_LOAD = 0, T_EVENT_LOAD_1 = 1, T_EVENT_FMA = 7, T_EVENT_STORE = 8, T_EVENT_QUANT = 10 };
+enum {
+    T_EVENT_LOAD = 0,
+    T_EVENT_LOAD_1 = 1,
+    T_EVENT_FMA = 7,
+    T_EVENT_STORE = 8,
+    T_EVENT_REDUCE = 9,
+    T_EVENT_QUANT = 10
+};
 #define T_WAIT(event) __asm__ volatile("csrwi tensor_wait, %0" ::"i"(event) : "memory")
 
 // Operands of a load, to be or-ed: transposition of 32-bit words (16 rows of 16 words), first scratchpad line, the
@@ -54,12 +61,18 @@ static inline void t_to_f32_times(uint32_t rows, uint64_t factors)
     __asm__ volatile("csrw tensor_quant, %0" ::"r"(operands) : T_C_MATRIX);
 }
 
-// Stores `rows` rows of C, 64 bytes each, to whole lines `stride` bytes apart. Goes around L1 and L2.
-static inline void t_store_c(uint64_t addr, uint32_t rows, uint64_t stride)
+// Stores `rows` rows of C from row `first` on, 64 bytes each, to whole lines `stride` bytes apart. Goes around L1 and
+// L2.
+static inline void t_store_rows(uint64_t addr, uint32_t first, uint32_t rows, uint64_t stride)
 {
     register uint64_t x31 __asm__("x31") = stride;
-    __asm__ volatile("csrw tensor_store, %0" ::"r"(3ull << 55 | (uint64_t)(rows - 1) << 51 | addr), "r"(x31)
-                     : "memory");
+    uint64_t operands = (uint64_t)first << 58 | 3ull << 55 | (uint64_t)(rows - 1) << 51 | addr;
+    __asm__ volatile("csrw tensor_store, %0" ::"r"(operands), "r"(x31) : "memory");
+}
+
+static inline void t_store_c(uint64_t addr, uint32_t rows, uint64_t stride)
+{
+    t_store_rows(addr, 0, rows, stride);
 }
 
 // Stores `rows` scratchpad lines from `line` on in the same way.
@@ -68,6 +81,18 @@ static inline void t_store_lines(uint64_t addr, uint32_t line, uint32_t rows, ui
     register uint64_t x31 __asm__("x31") = stride;
     uint64_t operands = 1ull << 48 | (uint64_t)line << 56 | (uint64_t)(rows - 1) << 51 | addr;
     __asm__ volatile("csrw tensor_store, %0" ::"r"(operands), "r"(x31) : "memory");
+}
+
+// Adds f0 of this minion to that of the one 2^level before it in an aligned group of 2^(level + 1), or gives it back
+// from there; others do nothing. Steps of all levels, up and then down, leave the sum of a group in all its members.
+static inline void t_sum_up(uint64_t level)
+{
+    __asm__ volatile("csrw tensor_reduce, %0" ::"r"(1ull << 16 | level << 3 | 3) : "memory");
+}
+
+static inline void t_copy_down(uint64_t level)
+{
+    __asm__ volatile("csrw tensor_reduce, %0" ::"r"(8ull << 24 | 1ull << 16 | level << 3 | 2) : "memory");
 }
 
 #endif

@@ -1,5 +1,5 @@
 // The command loop: every hart of the launch runs the same list, and all meet where the list says so and at its end.
-#include "et_kernel.h"
+#include "et_ahead.h"
 
 struct et_env {
     uint32_t version;
@@ -129,6 +129,9 @@ int64_t et_main(const struct et_launch *launch, const struct et_env *env)
     };
     volatile uint64_t *stamps = grid.rank == 0 ? ET_PTR(volatile uint64_t, launch->timestamps) : 0;
     uint64_t stamped = 0, next = 0;
+    struct et_ahead ahead;
+    if (thread == 1)
+        et_ahead_begin(&ahead, launch, &grid);
     while (next < launch->count) {
         const struct et_command *cmd = ET_PTR(const struct et_command, launch->commands) + next;
         if (cmd->flags & ET_MEET)
@@ -139,6 +142,8 @@ int64_t et_main(const struct et_launch *launch, const struct et_env *env)
         uint32_t code = run(cmd, &grid);
         if (code)
             report(launch->status, next, code);
+        if (thread == 1)
+            et_ahead_done(&ahead, cmd, &grid);
         et_fence();
         next += cmd->group > 1 ? cmd->group : 1;
     }

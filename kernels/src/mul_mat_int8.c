@@ -7,8 +7,16 @@
 // rows, the products with the high and with the low bytes; the unit converts and scales them, and vector code adds them
 // up, times the weights' block scales.
 //
-// The columns' byte lines are made once per shire: minion l%32 makes those of line l in its own scratchpad, a barrier
-// follows, and every minion of the shire loads them from there.
+// The columns' byte lines are made once per shire: hart 1 of minion l%32 makes those of line l in the minion's
+// scratchpad, while harts 0 copy weights, and every minion of the shire loads them from there. Harts 1 then fetch the
+// weights of the list's next such command to L2.
+//
+// Strips are dealt out to the shires, and in a shire to the minions. Those left when each minion has equally many are
+// cut along K when minions would idle: the minions leave each line's sums in scratchpad, and one adds them up. All
+// sums run over lines in order, each line's from zero, so results do not depend on how the work is divided.
+//
+// Products with the same columns are done in one call: the slices are made once, and the strips of all are dealt out as
+// one sequence.
 #include "et_dequant.h"
 #include "et_mul_mat.h"
 #include "et_tensor_unit.h"
@@ -36,53 +44,112 @@ _Static_assert(sizeof(struct scratch) <= MINION_SCRATCH, "fits the minion's scra
 #define LINE_B(i) (16u * (i))
 #define LINE_A(i) (32u + 8u * (i))
 
-#define BARRIER 1
-#define CREDITS 1
+// Local barriers, and the credit counter of all of them.
+#define BARRIER_SLICES 1
+#define BARRIER_SUMS   2
+#define BARRIER_ROUND  3
+#define CREDITS        1
+
+#define PRODUCTS_MAX 3u
+
+// One product of the call, and the sum that it goes into.
+struct product {
+    const struct et_tensor *w, *dst;
+    const struct et_command *add; // or 0
+    uint32_t strips;              // of one matrix of w
+};
 
 struct problem {
     const struct et_grid *grid;
-    const struct et_tensor *w, *x, *dst;
+    const struct et_tensor *x;
+    struct product products[PRODUCTS_MAX];
+    uint32_t count;   // of products; several have one matrix each
+    uint32_t type;    // of the weights
+    uint32_t bytes;   // of a block
     uint32_t blocks;  // of a row
     uint32_t lines;   // of a row: pairs of blocks
-    uint32_t columns; // that multiply with one matrix of src0
+    uint32_t columns; // that multiply with one matrix
     uint32_t ratio2, ratio3;
-    uint32_t strips; // of one matrix of src0
+    uint32_t strips; // of one matrix of every product
+    uint64_t units;  // strips of all matrices
+    bool ready;      // this hart knows that the round's slices are there
 };
 
-struct column {
-    uint64_t x;
-    uint64_t dst;
+// 16 rows of one matrix of a product's weights.
+struct strip {
+    const struct product *product;
+    uint32_t matrix;
+    uint32_t row;
+    uint32_t rows;
+    uint64_t addr;
 };
 
-// Column `index` of those that multiply with matrix `matrix` of src0.
-static struct column find_column(const struct problem *p, uint32_t matrix, uint32_t index)
+static struct strip find_strip(const struct problem *p, uint64_t unit)
 {
-    uint32_t i3 = matrix / p->w->ne[2], i2 = matrix - i3 * p->w->ne[2];
+    const struct product *of = p->products;
+    for (const struct product *last = of + p->count - 1; of != last && unit >= of->strips; ++of)
+        unit -= of->strips;
+    struct strip s = {.product = of, .matrix = (uint32_t)unit < of->strips ? 0 : (uint32_t)(unit / of->strips)};
+    s.row = (uint32_t)(unit - (uint64_t)s.matrix * of->strips) * 16;
+    s.rows = of->w->ne[1] - s.row < 16 ? of->w->ne[1] - s.row : 16;
+    uint32_t i3 = s.matrix ? s.matrix / of->w->ne[2] : 0;
+    s.addr = et_row(of->w, s.row, s.matrix - i3 * of->w->ne[2], i3);
+    return s;
+}
+
+// Column `index` of those that multiply with matrix `matrix`.
+static struct et_index find_column(const struct problem *p, uint32_t matrix, uint32_t index)
+{
+    const struct et_tensor *w = p->products[0].w;
+    uint32_t i3 = matrix ? matrix / w->ne[2] : 0, i2 = matrix - i3 * w->ne[2];
     if (p->columns == 1)
-        return (struct column){et_row(p->x, 0, i2, i3), et_row(p->dst, 0, i2, i3)};
-    uint32_t plane = index / p->x->ne[1], i1 = index - plane * p->x->ne[1];
-    i2 = i2 * p->ratio2 + plane % p->ratio2;
-    i3 = i3 * p->ratio3 + plane / p->ratio2;
-    return (struct column){et_row(p->x, i1, i2, i3), et_row(p->dst, i1, i2, i3)};
+        return (struct et_index){0, i2, i3};
+    uint32_t plane = index / p->x->ne[1];
+    return (struct et_index){index - plane * p->x->ne[1], i2 * p->ratio2 + plane % p->ratio2,
+                             i3 * p->ratio3 + plane / p->ratio2};
+}
+
+// The scratchpad of minion `lane` of this shire.
+static uint64_t minion_scratch(const struct et_grid *grid, uint32_t lane)
+{
+    return grid->scratch - (uint64_t)grid->thread * ET_SCRATCH_BYTES + ((uint64_t)lane - grid->lane) * MINION_SCRATCH;
 }
 
 // The slice of line `line` and of the round's column `index` out of `count`.
 static uint64_t slice_address(const struct et_grid *grid, uint32_t line, uint32_t index, uint32_t count)
 {
-    uint64_t shire = grid->scratch - (uint64_t)grid->lane * MINION_SCRATCH;
-    return shire + (uint64_t)(line % 32) * MINION_SCRATCH + offsetof(struct scratch, slices) +
+    return minion_scratch(grid, line % 32) + offsetof(struct scratch, slices) +
            (uint64_t)(line / 32 * count + index) * SLICE_BYTES;
 }
 
-// All minions of the shire (their harts 0) have come here.
-static void shire_barrier(void)
+// Comes to a local barrier of `harts` harts of the shire. The last one releases those that wait with wait_barrier:
+// harts 0, and harts 1 as well if `both`.
+static void come_to_barrier(uint32_t barrier, uint32_t harts, bool both)
 {
     uint64_t last;
     et_fence();
-    __asm__ volatile("csrrw %0, flb, %1" : "=r"(last) : "r"(31ull << 5 | BARRIER) : "memory");
-    if (last)
-        *ET_PTR(volatile uint64_t, 0x1003400C0ull | 0xFFull << 22 | CREDITS << 3) = 0xFFFFFFFF;
+    __asm__ volatile("csrrw %0, flb, %1" : "=r"(last) : "r"((uint64_t)(harts - 1) << 5 | barrier) : "memory");
+    if (last) {
+        uint64_t credits = 0x1003400C0ull | 0xFFull << 22 | CREDITS << 3;
+        *ET_PTR(volatile uint64_t, credits) = 0xFFFFFFFF;
+        if (both)
+            *ET_PTR(volatile uint64_t, credits + 16) = 0xFFFFFFFF;
+    }
+}
+
+static void wait_barrier(void)
+{
     __asm__ volatile("csrwi fcc, %0" ::"i"(CREDITS) : "memory");
+}
+
+// Before this hart 0's first use of the round's slices.
+static void await_slices(struct problem *p)
+{
+    if (p->ready)
+        return;
+    p->ready = true;
+    come_to_barrier(BARRIER_SLICES, 64, false);
+    wait_barrier();
 }
 
 #define LOAD_8(f, i)                                                                                                   \
@@ -192,17 +259,19 @@ static void make_slices(const struct problem *p, uint32_t begin, uint32_t end)
     uint32_t count = (end - begin) * p->columns, type = p->x->type;
     uint32_t bytes = type == ET_F32 ? 128 : 64; // of 32 elements
     // Q4_0's nibbles are multiplied as 16 * (nibble - 8).
-    float scale = p->w->type == ET_Q4_0 ? 1.0f / (16 * 32512) : 1.0f / 32512;
+    float scale = p->type == ET_Q4_0 ? 1.0f / (16 * 32512) : 1.0f / 32512;
     for (uint32_t index = 0; index < count; ++index) {
-        uint32_t matrix = index / p->columns;
-        uint64_t x = find_column(p, begin + matrix, index - matrix * p->columns).x;
+        uint32_t matrix = index < p->columns ? 0 : index / p->columns;
+        struct et_index i = find_column(p, begin + matrix, index - matrix * p->columns);
+        uint64_t x = et_row(p->x, i.i1, i.i2, i.i3);
         for (uint32_t line = p->grid->lane; line < p->lines; line += 32) {
             uint64_t slice = slice_address(p->grid, line, index, count);
             uint64_t src = x + (uint64_t)line * 2 * bytes;
             bool both = line * 2 + 1 < p->blocks;
             et_refresh(p->x, src, both ? 2 * bytes : bytes);
-            slice_block(type, src, slice, 0, p->w->type != ET_Q8_0, scale);
-            slice_block(type, both ? src + bytes : 0, slice, 1, p->w->type != ET_Q8_0, scale);
+            et_prefetch(src, both ? 2 * bytes : bytes, 0);
+            slice_block(type, src, slice, 0, p->type != ET_Q8_0, scale);
+            slice_block(type, both ? src + bytes : 0, slice, 1, p->type != ET_Q8_0, scale);
             et_publish_scratch(slice, SLICE_BYTES);
         }
     }
@@ -284,17 +353,17 @@ COPY_ROWS(copy_q4_0, Q4_0, 18)
 COPY_ROWS(copy_q4_1, Q4_1, 20)
 
 // Rows of the strip: `blocks` blocks of each from `src` on.
-static void copy_strip(const struct problem *p, uint64_t src, uint32_t rows, uint32_t blocks)
+static void copy_strip(const struct problem *p, const struct et_tensor *w, uint64_t src, uint32_t rows, uint32_t blocks)
 {
-    uint64_t stride = p->w->nb[1], out = p->grid->scratch + offsetof(struct scratch, strip);
-    if (p->w->flags & ET_REFRESH) {
+    uint64_t stride = w->nb[1], out = p->grid->scratch + offsetof(struct scratch, strip);
+    if (w->flags & ET_REFRESH) {
         for (uint32_t row = 0; row < rows; ++row)
-            et_evict(src + row * stride, (uint64_t)blocks * et_block_bytes(p->w->type), 2);
+            et_evict(src + row * stride, (uint64_t)blocks * p->bytes, 2);
         et_wait_cache();
     }
-    if (p->w->type == ET_Q8_0) {
+    if (p->type == ET_Q8_0) {
         copy_q8_0(src + 2, stride, rows, blocks, out);
-    } else if (p->w->type == ET_Q4_0) {
+    } else if (p->type == ET_Q4_0) {
         V_BCAST_BITS("f16", 0x88888888);
         V_BCAST_BITS("f17", 0xF0F0F0F0);
         copy_q4_0(src + 2, stride, rows, blocks, out);
@@ -306,8 +375,9 @@ static void copy_strip(const struct problem *p, uint64_t src, uint32_t rows, uin
 }
 
 // A column's products with one line: C's rows are the first block's high and low products and the second's, scaled by
-// the column's factors; d of the two blocks is in f8/f9 and f18/f19. Sums are in lo (rows 0-7) and hi (rows 8-15). The
-// next column's slice is on its way meanwhile.
+// the column's factors; d of the two blocks is in f8/f9 and f18/f19. They are added up in f0/f1 (rows 0-7 and 8-15),
+// with Q4_1's minima of the two blocks, in f10/f11 and f12/f13, times the sums of the column's blocks; then the line's
+// sum is added to lo and hi. The next column's slice is on its way meanwhile.
 #define COLUMN(i, lo, hi, next)                                                                                        \
     T_WAIT(T_EVENT_LOAD);                                                                                              \
     next;                                                                                                              \
@@ -318,22 +388,21 @@ static void copy_strip(const struct problem *p, uint64_t src, uint32_t rows, uin
     V("fadd.ps f1, f1, f3, rne");                                                                                      \
     V("fadd.ps f4, f4, f6, rne");                                                                                      \
     V("fadd.ps f5, f5, f7, rne");                                                                                      \
-    V("fmadd.ps " lo ", f0, f8, " lo ", rne");                                                                         \
-    V("fmadd.ps " hi ", f1, f9, " hi ", rne");                                                                         \
-    V("fmadd.ps " lo ", f4, f18, " lo ", rne");                                                                        \
-    V("fmadd.ps " hi ", f5, f19, " hi ", rne")
+    V("fmul.ps f0, f0, f8, rne");                                                                                      \
+    V("fmul.ps f1, f1, f9, rne");                                                                                      \
+    V("fmadd.ps f0, f4, f18, f0, rne");                                                                                \
+    V("fmadd.ps f1, f5, f19, f1, rne");                                                                                \
+    if (minima) {                                                                                                      \
+        V_LOAD_BCAST("f2", slice, i *SLICE_BYTES + SUMS);                                                              \
+        V_LOAD_BCAST("f3", slice, i *SLICE_BYTES + SUMS + 4);                                                          \
+        V("fmadd.ps f0, f10, f2, f0, rne");                                                                            \
+        V("fmadd.ps f1, f11, f2, f1, rne");                                                                            \
+        V("fmadd.ps f0, f12, f3, f0, rne");                                                                            \
+        V("fmadd.ps f1, f13, f3, f1, rne");                                                                            \
+    }                                                                                                                  \
+    V("fadd.ps " lo ", " lo ", f0, rne");                                                                              \
+    V("fadd.ps " hi ", " hi ", f1, rne")
 #define LOAD_COLUMN(i) t_load((load_a | T_TO_LINE(8 * (i & 1))) + i * SLICE_BYTES, ET_LINE)
-
-// The same for Q4_1's minima of the two blocks, in f0/f1 and f2/f3: times the sums of the column's blocks.
-#define MINIMA(i, lo, hi)                                                                                              \
-    if (columns > i) {                                                                                                 \
-        V_LOAD_BCAST("f4", slice, i *SLICE_BYTES + SUMS);                                                              \
-        V_LOAD_BCAST("f5", slice, i *SLICE_BYTES + SUMS + 4);                                                          \
-        V("fmadd.ps " lo ", f0, f4, " lo ", rne");                                                                     \
-        V("fmadd.ps " hi ", f1, f4, " hi ", rne");                                                                     \
-        V("fmadd.ps " lo ", f2, f5, " lo ", rne");                                                                     \
-        V("fmadd.ps " hi ", f3, f5, " hi ", rne");                                                                     \
-    }
 
 // The F16 at `src` of each row, as F32; the offsets of the rows are in f21 and f23.
 #define ROW_SCALES(lo, hi, src)                                                                                        \
@@ -342,9 +411,50 @@ static void copy_strip(const struct problem *p, uint64_t src, uint32_t rows, uin
     V_F16_TO_F32(lo, "f20", "f22");                                                                                    \
     V_F16_TO_F32(hi, "f20", "f22")
 
-// Adds the strip's products with `columns` columns over the lines of one chunk to f24-f31. `src` is the chunk's first
-// block of the first row; `slice` the first line's slice of the first column.
-static void multiply_chunk(const struct problem *p, uint64_t src, uint32_t blocks, uint64_t slice, uint32_t columns)
+// What COLUMN needs of the two blocks of a line, the second of which may not be there.
+static inline void load_scales(uint64_t src, uint32_t bytes, bool second, bool minima)
+{
+    ROW_SCALES("f8", "f9", src);
+    if (minima) {
+        ROW_SCALES("f10", "f11", src + 2);
+    }
+    if (second) {
+        ROW_SCALES("f18", "f19", src + bytes);
+        if (minima) {
+            ROW_SCALES("f12", "f13", src + bytes + 2);
+        }
+    } else {
+        V("fbci.pi f18, 0");
+        V("fbci.pi f19, 0");
+        V("fbci.pi f12, 0");
+        V("fbci.pi f13, 0");
+    }
+}
+
+static inline void clear_sums(void)
+{
+    V("fbci.pi f24, 0");
+    V("fbci.pi f25, 0");
+    V("fbci.pi f26, 0");
+    V("fbci.pi f27, 0");
+    V("fbci.pi f28, 0");
+    V("fbci.pi f29, 0");
+    V("fbci.pi f30, 0");
+    V("fbci.pi f31, 0");
+}
+
+// Where the sums of a strip's lines go that several minions share: first column's first line, and the distance of
+// columns.
+struct sums {
+    uint64_t addr;
+    uint64_t pitch;
+};
+
+// Adds the strip's products with `columns` columns over the lines of one chunk to f24-f31; or, with `sums`, leaves each
+// line's there. `src` is the chunk's first block of the first row; `slice` the first line's slice of the first column.
+static inline __attribute__((always_inline)) void multiply_lines(struct problem *p, uint64_t src, uint32_t blocks,
+                                                                 uint64_t slice, uint32_t columns, struct sums sums,
+                                                                 bool minima)
 {
     const uint64_t other = T_TO_LINE(LINE_B(0)) ^ T_TO_LINE(LINE_B(1)),
                    other_b = T_FMA_B(LINE_B(0)) ^ T_FMA_B(LINE_B(1));
@@ -352,22 +462,16 @@ static void multiply_chunk(const struct problem *p, uint64_t src, uint32_t block
         (p->grid->scratch + offsetof(struct scratch, strip)) | T_TRANSPOSE32 | T_ROWS(16) | T_TO_LINE(LINE_B(0));
     uint64_t load_a = slice | T_ROWS(SLICE_LINES) | T_TO_LINE(LINE_A(0));
     uint64_t multiply = T_FMA_SHAPE(4, 16) | T_FMA_B(LINE_B(0)) | T_FMA_INT8 | T_FMA_TO_C | T_FIRST;
-    uint32_t bytes = et_block_bytes(p->w->type);
-    bool minima = p->w->type == ET_Q4_1;
+    uint32_t bytes = p->bytes;
     t_load(load_b, STRIP_PITCH | T_ID_1);
+    load_scales(src, bytes, blocks > 1, minima);
+    await_slices(p);
     for (;;) {
         LOAD_COLUMN(0);
         T_WAIT(T_EVENT_LOAD_1);
         if (blocks > 2) {
             load_b = (load_b + ET_LINE) ^ other;
             t_load(load_b, STRIP_PITCH | T_ID_1);
-        }
-        ROW_SCALES("f8", "f9", src);
-        if (blocks > 1) {
-            ROW_SCALES("f18", "f19", src + bytes);
-        } else {
-            V("fbci.pi f18, 0");
-            V("fbci.pi f19, 0");
         }
         if (columns == 1) {
             COLUMN(0, "f24", "f25", );
@@ -385,18 +489,10 @@ static void multiply_chunk(const struct problem *p, uint64_t src, uint32_t block
                 }
             }
         }
-        if (minima) {
-            ROW_SCALES("f0", "f1", src + 2);
-            if (blocks > 1) {
-                ROW_SCALES("f2", "f3", src + bytes + 2);
-            } else {
-                V("fbci.pi f2, 0");
-                V("fbci.pi f3, 0");
-            }
-            MINIMA(0, "f24", "f25");
-            MINIMA(1, "f26", "f27");
-            MINIMA(2, "f28", "f29");
-            MINIMA(3, "f30", "f31");
+        if (sums.addr) {
+            t_store_rows(sums.addr, 12, columns, sums.pitch);
+            sums.addr += ET_LINE;
+            clear_sums();
         }
         if (blocks <= 2)
             return;
@@ -405,20 +501,21 @@ static void multiply_chunk(const struct problem *p, uint64_t src, uint32_t block
         slice += MINION_SCRATCH;
         load_a += MINION_SCRATCH;
         multiply ^= other_b;
+        load_scales(src, bytes, blocks > 1, minima);
     }
 }
 
-#define STORE_COLUMN(i, lo, hi)                                                                                        \
-    if (columns > i) {                                                                                                 \
-        uint64_t dst = find_column(p, matrix, first + i).dst + row * 4ull;                                             \
-        v_lanes(rows < 8 ? rows : 8);                                                                                  \
-        V_GATHER("fscwg.ps", lo, "f0", dst);                                                                           \
-        if (rows > 8) {                                                                                                \
-            v_lanes(rows - 8);                                                                                         \
-            V_GATHER("fscwg.ps", hi, "f0", dst + 32);                                                                  \
-        }                                                                                                              \
-        v_all_lanes();                                                                                                 \
-    }
+static void multiply_chunk(struct problem *p, uint64_t src, uint32_t blocks, uint64_t slice, uint32_t columns,
+                           struct sums sums)
+{
+    multiply_lines(p, src, blocks, slice, columns, sums, false);
+}
+
+static void multiply_chunk_minima(struct problem *p, uint64_t src, uint32_t blocks, uint64_t slice, uint32_t columns,
+                                  struct sums sums)
+{
+    multiply_lines(p, src, blocks, slice, columns, sums, true);
+}
 
 // The offsets of `rows` rows and V_F16_UNIT, for ROW_SCALES. Rows beyond the last are the last again.
 static void row_offsets(uint64_t stride, uint32_t rows)
@@ -435,39 +532,113 @@ static void row_offsets(uint64_t stride, uint32_t rows)
     V_F16_UNIT("f22");
 }
 
-// One strip with all columns of its matrix; `index` and `count` place the columns' slices in the round.
-static void multiply_strip(const struct problem *p, uint32_t matrix, uint32_t strip, uint32_t index, uint32_t count)
+// The first `rows` of the 16 floats in f0 and f1 to global memory. Whole lines go by the tensor unit.
+static void put_floats(uint64_t dst, uint32_t rows)
 {
     static const uint32_t words[8] = {0, 4, 8, 12, 16, 20, 24, 28};
-    uint32_t i3 = matrix / p->w->ne[2], i2 = matrix - i3 * p->w->ne[2];
-    uint32_t row = strip * 16, rows = p->w->ne[1] - row;
-    if (rows > 16)
-        rows = 16;
-    uint64_t base = et_row(p->w, row, i2, i3);
-    uint32_t bytes = et_block_bytes(p->w->type);
-    row_offsets(p->w->nb[1], rows);
+    if (rows == 16 && (dst & 63) == 0) {
+        t_store_rows(dst, 0, 1, ET_LINE);
+        return;
+    }
+    V_LOAD("f2", words, 0);
+    v_lanes(rows < 8 ? rows : 8);
+    V_GATHER("fscwg.ps", "f0", "f2", dst);
+    if (rows > 8) {
+        v_lanes(rows - 8);
+        V_GATHER("fscwg.ps", "f1", "f2", dst + 32);
+    }
+    v_all_lanes();
+}
+
+// f4 and f5: `rows` floats.
+static void get_floats(const struct et_tensor *t, uint64_t src, uint32_t rows)
+{
+    et_refresh(t, src, rows * 4);
+    v_lanes(rows < 8 ? rows : 8);
+    V_LOAD("f4", src, 0);
+    if (rows > 8) {
+        v_lanes(rows - 8);
+        V_LOAD("f5", src, 32);
+    }
+    v_all_lanes();
+}
+
+// The results of one strip and column, in f0 and f1.
+static void store_results(const struct problem *p, const struct strip *s, uint32_t column)
+{
+    const struct product *product = s->product;
+    struct et_index i = find_column(p, s->matrix, column);
+    uint64_t dst = et_row(product->dst, i.i1, i.i2, i.i3) + s->row * 4ull;
+    if (product->add) {
+        const struct et_tensor *sum = &product->add->dst, *other = et_added(product->add, product->dst);
+        uint64_t to = et_row(sum, i.i1, i.i2, i.i3) + s->row * 4ull;
+        get_floats(other, et_added_row(other, i.i1, i.i2, i.i3) + s->row * 4ull, s->rows);
+        if (to != dst)
+            put_floats(dst, s->rows);
+        V("fadd.ps f0, f0, f4, rne");
+        V("fadd.ps f1, f1, f5, rne");
+        dst = to;
+    }
+    put_floats(dst, s->rows);
+}
+
+// Lines begin .. end of a strip with all columns of its matrix; `index` and `count` place the columns' slices in the
+// round. Without `sums` these are all lines, and the results are stored.
+static void multiply_strip(struct problem *p, const struct strip *s, uint32_t begin, uint32_t end, uint32_t index,
+                           uint32_t count, struct sums sums)
+{
+    const struct et_tensor *w = s->product->w;
+    row_offsets(w->nb[1], s->rows);
     for (uint32_t first = 0; first < p->columns; first += PASS_COLUMNS) {
         uint32_t columns = p->columns - first < PASS_COLUMNS ? p->columns - first : PASS_COLUMNS;
-        V("fbci.pi f24, 0");
-        V("fbci.pi f25, 0");
-        V("fbci.pi f26, 0");
-        V("fbci.pi f27, 0");
-        V("fbci.pi f28, 0");
-        V("fbci.pi f29, 0");
-        V("fbci.pi f30, 0");
-        V("fbci.pi f31, 0");
-        for (uint32_t block = 0; block < p->blocks; block += CHUNK_BLOCKS) {
-            uint32_t blocks = p->blocks - block < CHUNK_BLOCKS ? p->blocks - block : CHUNK_BLOCKS;
-            uint64_t src = base + (uint64_t)block * bytes;
-            copy_strip(p, src, rows, blocks);
-            multiply_chunk(p, src, blocks, slice_address(p->grid, block / 2, index + first, count), columns);
+        clear_sums();
+        for (uint32_t line = begin, next; line < end; line = next) {
+            next = (line / CHUNK_LINES + 1) * CHUNK_LINES;
+            if (next > end)
+                next = end;
+            uint32_t blocks = (2 * next < p->blocks ? 2 * next : p->blocks) - 2 * line;
+            uint64_t src = s->addr + (uint64_t)line * 2 * p->bytes;
+            uint64_t slice = slice_address(p->grid, line, index + first, count);
+            struct sums to = sums;
+            if (sums.addr)
+                to.addr += first * sums.pitch + (uint64_t)line * ET_LINE;
+            copy_strip(p, w, src, s->rows, blocks);
+            if (p->type == ET_Q4_1)
+                multiply_chunk_minima(p, src, blocks, slice, columns, to);
+            else
+                multiply_chunk(p, src, blocks, slice, columns, to);
         }
-        V_LOAD("f0", words, 0);
+        if (sums.addr)
+            continue;
+#define STORE_COLUMN(i, lo, hi)                                                                                        \
+    if (columns > i) {                                                                                                 \
+        V("fsgnj.ps f0, " lo ", " lo);                                                                                 \
+        V("fsgnj.ps f1, " hi ", " hi);                                                                                 \
+        store_results(p, s, first + i);                                                                                \
+    }
         STORE_COLUMN(0, "f24", "f25");
         STORE_COLUMN(1, "f26", "f27");
         STORE_COLUMN(2, "f28", "f29");
         STORE_COLUMN(3, "f30", "f31");
+#undef STORE_COLUMN
     }
+}
+
+// Adds up the lines' sums of a strip and column, and stores the result.
+static void add_lines(const struct problem *p, const struct strip *s, uint32_t column, struct sums sums)
+{
+    uint64_t at = sums.addr + column * sums.pitch, end = at + (uint64_t)p->lines * ET_LINE;
+    et_evict(at, end - at, 1);
+    et_wait_cache();
+    V("fbci.pi f0, 0");
+    V("fbci.pi f1, 0");
+    for (; at != end; at += ET_LINE) {
+        V_LOAD("f4", at, 0);
+        V_LOAD("f5", at, 32);
+        V("fadd.ps f0, f0, f4, rne");
+        V("fadd.ps f1, f1, f5, rne");
+    }
+    store_results(p, s, column);
 }
 
 // The sums in the slices are read by normal loads: drops what this hart's L1 kept of an earlier round.
@@ -480,37 +651,102 @@ static void forget_slices(const struct problem *p, uint32_t count)
     et_wait_cache();
 }
 
+// A hart 0's part of a round: strips begin .. end of the shire. The round's first matrix is `matrix`, and `count`
+// columns have slices.
+static void multiply_round(struct problem *p, uint64_t begin, uint64_t end, uint32_t matrix, uint32_t count)
+{
+    const struct et_grid *grid = p->grid;
+    uint32_t rest = (uint32_t)(end - begin) % 32, parts = 1;
+    struct et_range mine = et_share(end - begin, 1, grid->lane, 32);
+    // The lines' sums lie behind the slices.
+    uint32_t slices = (p->lines + 31) / 32 * count;
+    struct sums sums = {0, (uint64_t)p->lines * ET_LINE};
+    if (rest && rest <= 16 && p->columns * sums.pitch <= (ET_INT8_SLICES - slices) * SLICE_BYTES) {
+        parts = 32 / rest < p->lines ? 32 / rest : p->lines;
+        if (parts > 1) {
+            uint64_t whole = (end - begin) / 32;
+            mine = (struct et_range){whole * grid->lane, whole * (grid->lane + 1)};
+        }
+    }
+    if (p->type == ET_Q4_1)
+        forget_slices(p, count);
+    for (uint64_t unit = begin + mine.begin; unit < begin + mine.end; ++unit) {
+        struct strip s = find_strip(p, unit);
+        multiply_strip(p, &s, 0, p->lines, (s.matrix - matrix) * p->columns, count, (struct sums){0, 0});
+    }
+    if (parts > 1) {
+        uint64_t area = offsetof(struct scratch, slices) + slices * SLICE_BYTES;
+        uint32_t which = grid->lane / parts, part = grid->lane % parts;
+        if (which < rest) {
+            struct strip s = find_strip(p, end - rest + which);
+            sums.addr = minion_scratch(grid, which) + area;
+            multiply_strip(p, &s, p->lines * part / parts, p->lines * (part + 1) / parts,
+                           (s.matrix - matrix) * p->columns, count, sums);
+        }
+        T_WAIT(T_EVENT_STORE);
+        await_slices(p);
+        come_to_barrier(BARRIER_SUMS, 32, false);
+        wait_barrier();
+        for (uint32_t i = grid->lane; i < rest * p->columns; i += 32) {
+            uint32_t column = i / rest;
+            struct strip s = find_strip(p, end - rest + (i - column * rest));
+            sums.addr = minion_scratch(grid, i - column * rest) + area;
+            add_lines(p, &s, column, sums);
+        }
+    }
+    await_slices(p);
+    T_WAIT(T_EVENT_STORE);
+}
+
+// The commands of a call.
+static void read_problem(struct problem *p, const struct et_command *cmd, const struct et_grid *grid)
+{
+    const struct et_tensor *w = &cmd->src[0], *x = &cmd->src[1];
+    p->grid = grid;
+    p->x = x;
+    p->type = w->type;
+    p->bytes = et_block_bytes(w->type);
+    p->blocks = w->ne[0] / 32;
+    p->lines = (p->blocks + 1) / 2;
+    p->ratio2 = x->ne[2] / w->ne[2];
+    p->ratio3 = x->ne[3] / w->ne[3];
+    p->columns = p->ratio2 * p->ratio3 * x->ne[1];
+    p->count = p->strips = 0;
+    for (const struct et_command *end = cmd + (cmd->group > 1 ? cmd->group : 1); cmd != end;) {
+        struct product *product = &p->products[p->count++];
+        product->w = &cmd->src[0];
+        product->dst = &cmd->dst;
+        product->strips = (cmd->src[0].ne[1] + 15) / 16;
+        p->strips += product->strips;
+        ++cmd;
+        product->add = cmd != end && cmd->kernel == ET_KERNEL_BINARY ? cmd++ : 0;
+    }
+    p->units = (uint64_t)w->ne[2] * w->ne[3] * p->strips;
+}
+
 uint32_t et_mul_mat_int8(const struct et_command *cmd, const struct et_grid *grid)
 {
-    if (grid->thread != 0)
-        return ET_OK;
-    struct problem p = {.grid = grid, .w = &cmd->src[0], .x = &cmd->src[1], .dst = &cmd->dst};
-    p.blocks = p.w->ne[0] / 32;
-    p.lines = (p.blocks + 1) / 2;
-    p.ratio2 = p.x->ne[2] / p.w->ne[2];
-    p.ratio3 = p.x->ne[3] / p.w->ne[3];
-    p.columns = p.ratio2 * p.ratio3 * p.x->ne[1];
-    p.strips = (p.w->ne[1] + 15) / 16;
-    // A round takes as many matrices of src0 as there is room for the slices of their columns.
+    struct problem p;
+    read_problem(&p, cmd, grid);
+    struct et_range shire = et_share(p.units, 1, grid->shire, grid->shires);
+    // A round takes as many matrices as there is room for the slices of their columns.
     uint32_t most = ET_INT8_SLICES / ((p.lines + 31) / 32 * p.columns);
-    struct et_range shire = et_share((uint64_t)p.w->ne[2] * p.w->ne[3] * p.strips, 1, grid->shire, grid->shires);
     for (uint64_t at = shire.begin; at < shire.end;) {
         uint32_t matrix = (uint32_t)(at / p.strips);
         uint64_t end = (uint64_t)(matrix + most) * p.strips;
         if (end > shire.end)
             end = shire.end;
         uint32_t last = (uint32_t)((end + p.strips - 1) / p.strips);
-        uint32_t count = (last - matrix) * p.columns;
-        if (at != shire.begin)
-            shire_barrier();
-        make_slices(&p, matrix, last);
-        shire_barrier();
-        if (p.w->type == ET_Q4_1)
-            forget_slices(&p, count);
-        struct et_range mine = et_share(end - at, 1, grid->lane, 32);
-        for (uint64_t unit = at + mine.begin; unit < at + mine.end; ++unit) {
-            uint32_t m = (uint32_t)(unit / p.strips);
-            multiply_strip(&p, m, (uint32_t)(unit - (uint64_t)m * p.strips), (m - matrix) * p.columns, count);
+        if (at != shire.begin) {
+            come_to_barrier(BARRIER_ROUND, 64, true);
+            wait_barrier();
+        }
+        if (grid->thread == 1) {
+            make_slices(&p, matrix, last);
+            come_to_barrier(BARRIER_SLICES, 64, false);
+        } else {
+            p.ready = false;
+            multiply_round(&p, at, end, matrix, (last - matrix) * p.columns);
         }
         at = end;
     }
