@@ -31,12 +31,28 @@ static inline void mark(uint64_t command)
     __asm__ volatile("csrw validation3, %0" ::"r"(command));
 }
 
-// Gives a credit of counter 0 to all 64 harts of a shire.
-static inline void credit_shire(uint64_t shire)
+// Gives a credit of counter 0 to all 64 harts of a shire whose first credit register is `reg`.
+static inline void credit_shire(uint64_t reg)
 {
-    uint64_t reg = 0x1003400C0ull | shire << 22;
     *ET_PTR(volatile uint64_t, reg) = 0xFFFFFFFF;      // harts 0
     *ET_PTR(volatile uint64_t, reg + 16) = 0xFFFFFFFF; // harts 1
+}
+
+// The same to all shires of a mask. Four at a time: a taken branch costs as much as the stores for one of them, and
+// everybody waits.
+static void credit_shires(uint64_t mask)
+{
+    const uint64_t pitch = 1ull << 22;
+    for (uint64_t reg = 0x1003400C0ull; mask; mask >>= 4, reg += 4 * pitch) {
+        if (mask & 1)
+            credit_shire(reg);
+        if (mask & 2)
+            credit_shire(reg + pitch);
+        if (mask & 4)
+            credit_shire(reg + 2 * pitch);
+        if (mask & 8)
+            credit_shire(reg + 3 * pitch);
+    }
 }
 
 // The last hart of a shire counts its shire in; the last shire resets the counter and releases everybody. Waiting on a
@@ -54,9 +70,7 @@ void et_barrier(const struct et_grid *grid)
             if (grid->shires > 1)
                 __asm__ volatile("amoswapg.w %0, x0, (%1)" : "=r"(arrived) : "r"(counter) : "memory");
             et_fence();
-            for (uint64_t shire = 0; shire < 32; ++shire)
-                if (grid->shire_mask >> shire & 1)
-                    credit_shire(shire);
+            credit_shires(grid->shire_mask);
         }
     }
     __asm__ volatile("csrwi fcc, 0" ::: "memory");
