@@ -8,11 +8,32 @@
 // ceil(K / 2048) * columns <= ET_INT8_SLICES.
 uint32_t et_mul_mat_int8(const struct et_command *cmd, const struct et_grid *grid);
 
-// An ADD of a group adds this to the product before it: a tensor of the product's shape, or one that is repeated in the
-// dimensions where it has one element.
-static inline const struct et_tensor *et_added(const struct et_command *add, const struct et_tensor *product)
+// One product of a call, and the ADD of the group that it goes into, or 0.
+struct et_product {
+    const struct et_command *cmd;
+    const struct et_command *add;
+};
+
+// Where the group of a call ends.
+static inline const struct et_command *et_group_end(const struct et_command *cmd)
 {
-    return &add->src[add->src[0].addr == product->addr];
+    return cmd + (cmd->group > 1 ? cmd->group : 1);
+}
+
+// The next product of a group.
+static inline struct et_product et_next_product(const struct et_command **at, const struct et_command *end)
+{
+    struct et_product p = {(*at)++, 0};
+    if (*at != end && (*at)->kernel == ET_KERNEL_BINARY)
+        p.add = (*at)++;
+    return p;
+}
+
+// What a product's ADD adds to it: a tensor of its shape, or one that is repeated in dimensions where it has one
+// element.
+static inline const struct et_tensor *et_added(const struct et_product *p)
+{
+    return &p->add->src[p->add->src[0].addr == p->cmd->dst.addr];
 }
 
 static inline uint64_t et_added_row(const struct et_tensor *t, uint32_t i1, uint32_t i2, uint32_t i3)

@@ -52,11 +52,10 @@ _Static_assert(sizeof(struct scratch) <= MINION_SCRATCH, "fits the minion's scra
 
 #define PRODUCTS_MAX 3u
 
-// One product of the call, and the sum that it goes into.
 struct product {
-    const struct et_tensor *w, *dst;
-    const struct et_command *add; // or 0
-    uint32_t strips;              // of one matrix of w
+    struct et_product is;
+    const struct et_tensor *w;
+    uint32_t strips; // of one matrix of w
 };
 
 struct problem {
@@ -566,18 +565,18 @@ static void get_floats(const struct et_tensor *t, uint64_t src, uint32_t rows)
 // The results of one strip and column, in f0 and f1.
 static void store_results(const struct problem *p, const struct strip *s, uint32_t column)
 {
-    const struct product *product = s->product;
+    const struct et_product *product = &s->product->is;
     struct et_index i = find_column(p, s->matrix, column);
-    uint64_t dst = et_row(product->dst, i.i1, i.i2, i.i3) + s->row * 4ull;
+    uint64_t dst = et_row(&product->cmd->dst, i.i1, i.i2, i.i3) + s->row * 4ull;
     if (product->add) {
-        const struct et_tensor *sum = &product->add->dst, *other = et_added(product->add, product->dst);
-        uint64_t to = et_row(sum, i.i1, i.i2, i.i3) + s->row * 4ull;
+        const struct et_tensor *other = et_added(product);
+        uint64_t sum = et_row(&product->add->dst, i.i1, i.i2, i.i3) + s->row * 4ull;
         get_floats(other, et_added_row(other, i.i1, i.i2, i.i3) + s->row * 4ull, s->rows);
-        if (to != dst)
+        if (sum != dst)
             put_floats(dst, s->rows);
         V("fadd.ps f0, f0, f4, rne");
         V("fadd.ps f1, f1, f5, rne");
-        dst = to;
+        dst = sum;
     }
     put_floats(dst, s->rows);
 }
@@ -712,14 +711,12 @@ static void read_problem(struct problem *p, const struct et_command *cmd, const 
     p->ratio3 = x->ne[3] / w->ne[3];
     p->columns = p->ratio2 * p->ratio3 * x->ne[1];
     p->count = p->strips = 0;
-    for (const struct et_command *end = cmd + (cmd->group > 1 ? cmd->group : 1); cmd != end;) {
+    for (const struct et_command *end = et_group_end(cmd); cmd != end;) {
         struct product *product = &p->products[p->count++];
-        product->w = &cmd->src[0];
-        product->dst = &cmd->dst;
-        product->strips = (cmd->src[0].ne[1] + 15) / 16;
+        product->is = et_next_product(&cmd, end);
+        product->w = &product->is.cmd->src[0];
+        product->strips = (product->w->ne[1] + 15) / 16;
         p->strips += product->strips;
-        ++cmd;
-        product->add = cmd != end && cmd->kernel == ET_KERNEL_BINARY ? cmd++ : 0;
     }
     p->units = (uint64_t)w->ne[2] * w->ne[3] * p->strips;
 }

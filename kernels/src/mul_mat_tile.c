@@ -9,6 +9,7 @@
 // When the panel of all of K does not fit, K is cut into chunks: the tiles' sums wait in scratchpad between chunks and
 // return to C as the product of a unit matrix with them.
 #include "et_dequant.h"
+#include "et_mul_mat.h"
 #include "et_tensor_unit.h"
 
 // The minion's scratchpad (both harts' parts). A panel line is 16 weights at one k.
@@ -28,6 +29,7 @@ _Static_assert(sizeof(struct scratch) <= 2 * ET_SCRATCH_BYTES, "fits the minion'
 struct problem {
     const struct et_grid *grid;
     const struct et_tensor *w, *x, *dst;
+    const struct et_tensor *other, *sum; // what is added to the product, and where that goes; or 0
     uint32_t k;
     uint32_t chunk;  // elements of K at a time, a multiple of PIECE except when it is all of K
     uint32_t ratio2; // matrices of src1 per matrix of src0
@@ -40,6 +42,7 @@ struct problem {
 struct tile {
     uint64_t x;   // first column
     uint64_t dst; // its result for src0's row 0
+    uint64_t other, sum;
     uint32_t columns;
 };
 
@@ -72,6 +75,10 @@ static struct tile find_tile(const struct problem *p, uint32_t matrix, uint32_t 
         t.columns = 16;
     t.x = et_row(p->x, first, i2, i3);
     t.dst = et_row(p->dst, first, i2, i3);
+    if (p->sum) {
+        t.other = et_added_row(p->other, first, i2, i3);
+        t.sum = et_row(p->sum, first, i2, i3);
+    }
     return t;
 }
 
@@ -210,25 +217,63 @@ static void restore(const struct et_grid *grid, uint64_t addr)
     T_WAIT(T_EVENT_FMA);
 }
 
-// The tile in C to dst: whole lines by the tensor unit, others word by word in L3.
-static void store_tile(const struct problem *p, const struct strip *s, const struct tile *t)
+// The results of 16 rows and a column, which lie at `stage`: to dst, with what is added to them to `sum`, or to both.
+// Whole lines go by the tensor unit, others word by word in L3; f1 holds the words' offsets.
+static void store_column(uint64_t stage, uint64_t dst, uint64_t other, uint64_t sum, uint32_t rows, bool whole)
 {
-    uint64_t dst = t->dst + s->first * 4ull, stride = p->dst->nb[1];
-    if (s->rows == 16 && ((dst | stride) & 63) == 0) {
-        t_store_c(dst, t->columns, stride);
+    if (whole) {
+        V_LOAD("f2", stage, 0);
+        V_LOAD("f3", stage, 32);
+        V_LOAD("f4", other, 0);
+        V_LOAD("f5", other, 32);
+        V("fadd.ps f2, f2, f4, rne");
+        V("fadd.ps f3, f3, f5, rne");
+        t_store_rows(sum, 1, 1, ET_LINE);
         return;
     }
+    for (uint32_t row = 0; row < rows; row += 8) {
+        v_lanes(rows - row < 8 ? rows - row : 8);
+        V_LOAD("f0", stage + row * 4, 0);
+        if (sum != dst)
+            V_GATHER("fscwg.ps", "f0", "f1", dst + row * 4);
+        if (sum) {
+            V_LOAD("f2", other + row * 4, 0);
+            V("fadd.ps f0, f0, f2, rne");
+            V_GATHER("fscwg.ps", "f0", "f1", sum + row * 4);
+        }
+    }
+}
+
+// The tile in C to where the results go.
+static void store_tile(const struct problem *p, const struct strip *s, const struct tile *t)
+{
     static const uint32_t words[8] = {0, 4, 8, 12, 16, 20, 24, 28};
-    uint64_t stage = SCRATCH(p->grid, stage);
+    uint64_t stage = SCRATCH(p->grid, stage), dst = t->dst + s->first * 4ull, stride = p->dst->nb[1];
+    uint64_t sum = 0, sum_stride = 0, other = 0, other_stride = 0;
+    if (p->sum) {
+        sum = t->sum + s->first * 4ull;
+        sum_stride = p->sum->nb[1];
+        other = t->other + s->first * 4ull;
+        other_stride = p->other->ne[1] > 1 ? p->other->nb[1] : 0;
+    }
+    bool whole = s->rows == 16 && ((dst | stride | sum | sum_stride) & 63) == 0;
+    if (whole && sum != dst)
+        t_store_c(dst, t->columns, stride);
+    if (whole && !sum)
+        return;
     t_store_c(stage, t->columns, ET_LINE);
+    if (sum && p->other->flags & ET_REFRESH) {
+        for (uint32_t column = 0; column < (other_stride ? t->columns : 1); ++column)
+            et_evict(other + column * other_stride, s->rows * 4, 2);
+        et_wait_cache();
+    }
     T_WAIT(T_EVENT_STORE);
     V_LOAD("f1", words, 0);
-    for (uint32_t column = 0; column < t->columns; ++column, stage += ET_LINE, dst += stride) {
-        for (uint32_t row = 0; row < s->rows; row += 8) {
-            v_lanes(s->rows - row < 8 ? s->rows - row : 8);
-            V_LOAD("f0", stage + row * 4, 0);
-            V_GATHER("fscwg.ps", "f0", "f1", dst + row * 4);
-        }
+    for (uint32_t column = 0; column < t->columns; ++column, stage += ET_LINE) {
+        store_column(stage, dst, other, sum, s->rows, whole);
+        dst += stride;
+        sum += sum_stride;
+        other += other_stride;
     }
     v_all_lanes();
     et_evict(SCRATCH(p->grid, stage), TILE_BYTES, 1);
@@ -274,11 +319,12 @@ static void multiply_strip(const struct problem *p, const struct strip *s, uint3
     }
 }
 
-uint32_t et_mul_mat_tile(const struct et_command *cmd, const struct et_grid *grid)
+static void multiply_product(const struct et_product *product, const struct et_grid *grid)
 {
-    if (grid->thread != 0)
-        return ET_OK;
+    const struct et_command *cmd = product->cmd;
     struct problem p = {.grid = grid, .w = &cmd->src[0], .x = &cmd->src[1], .dst = &cmd->dst, .k = cmd->src[0].ne[0]};
+    p.other = product->add ? et_added(product) : 0;
+    p.sum = product->add ? &product->add->dst : 0;
     p.ratio2 = p.x->ne[2] / p.w->ne[2];
     p.ratio3 = p.x->ne[3] / p.w->ne[3];
     p.tiles1 = (p.x->ne[1] + 15) / 16;
@@ -328,5 +374,15 @@ uint32_t et_mul_mat_tile(const struct et_command *cmd, const struct et_grid *gri
     if (et_is_quantised(p.w->type))
         et_publish_scratch(SCRATCH(grid, scales), 2 * BLOCK_SCALES);
     T_WAIT(T_EVENT_STORE);
+}
+
+uint32_t et_mul_mat_tile(const struct et_command *cmd, const struct et_grid *grid)
+{
+    if (grid->thread != 0)
+        return ET_OK;
+    for (const struct et_command *end = et_group_end(cmd); cmd != end;) {
+        struct et_product product = et_next_product(&cmd, end);
+        multiply_product(&product, grid);
+    }
     return ET_OK;
 }

@@ -327,8 +327,13 @@ static void dot_rows(uint32_t type, const struct rows *start, uint64_t x, uint32
     V_STORE("f27", sums, 96);
 }
 
-// Adds up the lanes of `rows` sums and writes them to dst.
-static void store_sums(uint64_t sums, uint64_t dst, uint32_t rows)
+// Where a column's results go: the product, and what it becomes with another column added, if `sum` is not 0.
+struct results {
+    uint64_t dst, other, sum;
+};
+
+// Adds up the lanes of `rows` sums and writes the results.
+static void store_sums(uint64_t sums, struct results to, uint32_t rows)
 {
     V_LOAD("f9", every_32, 0);
     V_LOAD("f8", every_4, 0);
@@ -350,9 +355,17 @@ static void store_sums(uint64_t sums, uint64_t dst, uint32_t rows)
         V("fadd.ps f0, f0, f2, rne");
         V("fadd.ps f4, f4, f6, rne");
         V("fadd.ps f0, f0, f4, rne");
-        V_GATHER("fscwg.ps", "f0", "f8", dst);
+        if (to.sum != to.dst)
+            V_GATHER("fscwg.ps", "f0", "f8", to.dst);
+        if (to.sum) {
+            V_LOAD("f1", to.other, 0);
+            V("fadd.ps f0, f0, f1, rne");
+            V_GATHER("fscwg.ps", "f0", "f8", to.sum);
+            to.other += 32;
+            to.sum += 32;
+        }
         sums += 256;
-        dst += 32;
+        to.dst += 32;
         rows -= lanes;
     }
     v_all_lanes();
@@ -360,9 +373,10 @@ static void store_sums(uint64_t sums, uint64_t dst, uint32_t rows)
 
 // Rows first .. first+rows of src0 (rows <= RUN) times all columns of matrix (i2, i3) of src1. `ready` says which
 // column is prepared.
-static void multiply_rows(const struct et_command *cmd, const struct et_grid *grid, uint32_t i2, uint32_t i3,
+static void multiply_rows(const struct et_product *product, const struct et_grid *grid, uint32_t i2, uint32_t i3,
                           uint32_t first, uint32_t rows, uint64_t *ready)
 {
+    const struct et_command *cmd = product->cmd;
     const struct et_tensor *w = &cmd->src[0], *src1 = &cmd->src[1];
     uint32_t k = w->ne[0], bytes = element_bytes(w->type);
     uint64_t x = grid->scratch + offsetof(struct scratch, x), sums = grid->scratch + offsetof(struct scratch, sums);
@@ -391,18 +405,23 @@ static void multiply_rows(const struct et_command *cmd, const struct et_grid *gr
                 dot_rows(w->type, &r, x, n, sums + row * 32, start != 0);
             }
         }
-        store_sums(sums, et_row(&cmd->dst, i1, i2, i3) + first * 4ull, rows);
+        struct results to = {et_row(&cmd->dst, i1, i2, i3) + first * 4ull, 0, 0};
+        if (product->add) {
+            const struct et_tensor *other = et_added(product);
+            to.other = et_added_row(other, i1, i2, i3) + first * 4ull;
+            to.sum = et_row(&product->add->dst, i1, i2, i3) + first * 4ull;
+            et_refresh(other, to.other, rows * 4);
+        }
+        store_sums(sums, to, rows);
     }
 }
 
-uint32_t et_mul_mat_vec(const struct et_command *cmd, const struct et_grid *grid)
+// This hart's rows of one product; their number, in groups.
+static uint64_t multiply_product(const struct et_product *product, const struct et_grid *grid, uint64_t *ready)
 {
-    const struct et_tensor *w = &cmd->src[0], *src1 = &cmd->src[1];
-    if (w->type != ET_F32 && w->type != ET_F16 && w->type != ET_BF16)
-        return et_mul_mat_int8(cmd, grid);
+    const struct et_tensor *w = &product->cmd->src[0], *src1 = &product->cmd->src[1];
     uint32_t groups = (w->ne[1] + GROUP - 1) / GROUP;
     struct et_range mine = et_share((uint64_t)src1->ne[2] * src1->ne[3] * groups, 1, grid->rank, grid->harts);
-    uint64_t ready = 0;
     for (uint64_t at = mine.begin; at < mine.end;) {
         uint64_t matrix = at / groups;
         uint32_t group = (uint32_t)(at - matrix * groups), take = groups - group;
@@ -414,15 +433,30 @@ uint32_t et_mul_mat_vec(const struct et_command *cmd, const struct et_grid *grid
         if (rows > w->ne[1] - first)
             rows = w->ne[1] - first;
         uint32_t i3 = (uint32_t)(matrix / src1->ne[2]), i2 = (uint32_t)(matrix - (uint64_t)i3 * src1->ne[2]);
-        multiply_rows(cmd, grid, i2, i3, first, rows, &ready);
+        multiply_rows(product, grid, i2, i3, first, rows, ready);
         at += take;
     }
+    return mine.end - mine.begin;
+}
+
+uint32_t et_mul_mat_vec(const struct et_command *cmd, const struct et_grid *grid)
+{
+    const struct et_tensor *w = &cmd->src[0];
+    if (w->type != ET_F32 && w->type != ET_F16 && w->type != ET_BF16)
+        return et_mul_mat_int8(cmd, grid);
+    // Products of a group share the column that is prepared.
+    uint64_t ready = 0, most = 0;
+    for (const struct et_command *end = et_group_end(cmd); cmd != end;) {
+        struct et_product product = et_next_product(&cmd, end);
+        uint64_t taken = multiply_product(&product, grid, &ready);
+        most = taken > most ? taken : most;
+    }
     // No scratch stays dirty in L1.
-    if (mine.begin < mine.end) {
-        uint64_t k = w->ne[0] < X_MAX ? w->ne[0] : X_MAX, taken = mine.end - mine.begin;
+    if (most) {
+        uint64_t k = w->ne[0] < X_MAX ? w->ne[0] : X_MAX, rows = (most < RUN / GROUP ? most : RUN / GROUP) * GROUP;
         et_fence();
         et_evict(grid->scratch + offsetof(struct scratch, x), (k + 7) / 8 * 32, 1);
-        et_evict(grid->scratch + offsetof(struct scratch, sums), (taken < RUN / GROUP ? taken : RUN / GROUP) * GROUP * 32, 1);
+        et_evict(grid->scratch + offsetof(struct scratch, sums), rows * 32, 1);
         et_wait_cache();
     }
     return ET_OK;
