@@ -2,7 +2,8 @@
 //
 // An operation is an inline function over registers: first source in f0, second in f8, result in f0; it may change
 // f0-f7 and f8. What it needs per row is loaded into f20-f27 before. et_elementwise divides dst into pieces of rows,
-// sees to refreshing and publishing, and calls the operation's loop for each piece.
+// sees to refreshing and publishing, and calls the operation's loop for each piece. Of a group, it calls the loops of all
+// members for a few lines at a time, so that each finds in L1 what the one before has left.
 #ifndef ET_ELEMENTWISE_H
 #define ET_ELEMENTWISE_H
 
@@ -21,9 +22,50 @@ struct et_piece {
 
 typedef void et_piece_fn(const struct et_piece *piece);
 
-// Calls `fn` for this hart's pieces of dst. Sources are broadcast by repetition in any dimension, the second one along
-// rows as well.
-void et_elementwise(const struct et_command *cmd, const struct et_grid *grid, et_piece_fn *fn);
+// The loop of an operation; 0 when there is none of that number.
+et_piece_fn *et_binary_piece(const struct et_command *cmd);
+et_piece_fn *et_unary_piece(const struct et_command *cmd);
+et_piece_fn *et_glu_piece(const struct et_command *cmd);
+et_piece_fn *et_scale_piece(const struct et_command *cmd);
+et_piece_fn *et_clamp_piece(const struct et_command *cmd);
+
+// The same by kernel; 0 for kernels that are not elementwise.
+et_piece_fn *et_piece_of(const struct et_command *cmd);
+
+// What et_binary, et_unary, et_glu, et_scale and et_clamp do: this hart's pieces of dst. Sources are broadcast by
+// repetition in any dimension, the second one along rows as well. The members of a group are all F32 with dst of one
+// shape in lines of its own, elements adjoin, and a source that an earlier member has written is exactly its dst.
+uint32_t et_elementwise(const struct et_command *cmd, const struct et_grid *grid);
+
+// Most members of a group.
+#define ET_CHAIN_MAX 4u
+
+// Elements that the members of a group take together: two lines of each operand, of the eight that a hart's L1 has.
+#define ET_CHAIN_STEP 32u
+
+// A piece's elements, without their addresses and number: the distances in a row of `width` elements, and `fast`.
+struct et_piece et_piece_in(const struct et_command *cmd, uint32_t width);
+
+// Its addresses: element `begin` of row `i` of dst.
+void et_piece_at(struct et_piece *piece, struct et_index i, uint32_t begin);
+
+// The next `n` elements.
+static inline void et_piece_advance(struct et_piece *p, uint32_t n)
+{
+    p->dst += n * p->dst_step;
+    p->src[0] += n * p->src_step[0];
+    p->src[1] += n * p->src_step[1];
+}
+
+// Refreshes and fetches the sources of the `n` elements of each of `members` fast pieces, but for what earlier members
+// write.
+void et_pieces_fetch(const struct et_piece *pieces, uint32_t members, uint32_t n);
+
+// Index of a repeated dimension. Most are equal or 1, and a remainder takes long.
+static inline uint32_t et_repeat(uint32_t i, uint32_t ne)
+{
+    return i < ne ? i : ne == 1 ? 0 : i % ne;
+}
 
 // True for the element types that et_lanes_load and et_lanes_store know: F32, F16, BF16.
 static inline bool et_is_float(const struct et_tensor *t)

@@ -63,25 +63,26 @@ static void divide(const struct et_piece *p)
     et_each2(p, 0, div_lanes);
 }
 
-uint32_t et_binary(const struct et_command *cmd, const struct et_grid *grid)
+et_piece_fn *et_binary_piece(const struct et_command *cmd)
 {
-    if (!et_is_float(&cmd->dst) || !et_is_float(&cmd->src[0]) || !et_is_float(&cmd->src[1]))
-        return ET_BAD_TYPE;
     switch (cmd->params.binary.op) {
     case ET_ADD:
-        et_elementwise(cmd, grid, add);
-        break;
+        return add;
     case ET_SUB:
-        et_elementwise(cmd, grid, sub);
-        break;
+        return sub;
     case ET_MUL:
-        et_elementwise(cmd, grid, mul);
-        break;
+        return mul;
     case ET_DIV:
-        et_elementwise(cmd, grid, divide);
-        break;
+        return divide;
     default:
-        return ET_BAD_OP;
+        return 0;
     }
-    return ET_OK;
+}
+
+uint32_t et_binary(const struct et_command *cmd, const struct et_grid *grid)
+{
+    // A sum that a norm follows in its group is done row by row.
+    if (cmd->group > 1 && cmd[1].kernel == ET_KERNEL_RMS_NORM)
+        return et_rms_norm(cmd, grid);
+    return et_elementwise(cmd, grid);
 }

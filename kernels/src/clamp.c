@@ -14,10 +14,13 @@ static void clamp(const struct et_piece *p)
     et_each1(p, 0, clamp_lanes);
 }
 
+et_piece_fn *et_clamp_piece(const struct et_command *cmd)
+{
+    (void)cmd;
+    return clamp;
+}
+
 uint32_t et_clamp(const struct et_command *cmd, const struct et_grid *grid)
 {
-    if (!et_is_float(&cmd->dst) || !et_is_float(&cmd->src[0]))
-        return ET_BAD_TYPE;
-    et_elementwise(cmd, grid, clamp);
-    return ET_OK;
+    return et_elementwise(cmd, grid);
 }

@@ -160,34 +160,29 @@ static void swiglu_clamp(const struct et_piece *p)
     et_each2(p, 0, swiglu_clamp_lanes);
 }
 
-uint32_t et_glu(const struct et_command *cmd, const struct et_grid *grid)
+et_piece_fn *et_glu_piece(const struct et_command *cmd)
 {
-    if (!et_is_float(&cmd->dst) || !et_is_float(&cmd->src[0]) || !et_is_float(&cmd->src[1]))
-        return ET_BAD_TYPE;
     switch (cmd->params.glu.op) {
     case ET_REGLU:
-        et_elementwise(cmd, grid, reglu);
-        break;
+        return reglu;
     case ET_GEGLU:
-        et_elementwise(cmd, grid, geglu);
-        break;
+        return geglu;
     case ET_SWIGLU:
-        et_elementwise(cmd, grid, swiglu);
-        break;
+        return swiglu;
     case ET_SWIGLU_OAI:
-        et_elementwise(cmd, grid, swiglu_oai);
-        break;
+        return swiglu_oai;
     case ET_GEGLU_ERF:
-        et_elementwise(cmd, grid, geglu_erf);
-        break;
+        return geglu_erf;
     case ET_GEGLU_QUICK:
-        et_elementwise(cmd, grid, geglu_quick);
-        break;
+        return geglu_quick;
     case ET_SWIGLU_CLAMP:
-        et_elementwise(cmd, grid, swiglu_clamp);
-        break;
+        return swiglu_clamp;
     default:
-        return ET_BAD_OP;
+        return 0;
     }
-    return ET_OK;
+}
+
+uint32_t et_glu(const struct et_command *cmd, const struct et_grid *grid)
+{
+    return et_elementwise(cmd, grid);
 }

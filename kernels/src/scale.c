@@ -13,10 +13,13 @@ static void scale(const struct et_piece *p)
     et_each1(p, 0, scale_lanes);
 }
 
+et_piece_fn *et_scale_piece(const struct et_command *cmd)
+{
+    (void)cmd;
+    return scale;
+}
+
 uint32_t et_scale(const struct et_command *cmd, const struct et_grid *grid)
 {
-    if (!et_is_float(&cmd->dst) || !et_is_float(&cmd->src[0]))
-        return ET_BAD_TYPE;
-    et_elementwise(cmd, grid, scale);
-    return ET_OK;
+    return et_elementwise(cmd, grid);
 }

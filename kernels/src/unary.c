@@ -144,81 +144,59 @@ static void xielu_piece(const struct et_piece *p)
     et_each1(p, 0, v_xielu);
 }
 
-uint32_t et_unary(const struct et_command *cmd, const struct et_grid *grid)
+et_piece_fn *et_unary_piece(const struct et_command *cmd)
 {
-    if (!et_is_float(&cmd->dst) || !et_is_float(&cmd->src[0]))
-        return ET_BAD_TYPE;
-    et_piece_fn *fn;
     switch (cmd->params.unary.op) {
     case ET_ABS:
-        fn = abs_piece;
-        break;
+        return abs_piece;
     case ET_SGN:
-        fn = sgn_piece;
-        break;
+        return sgn_piece;
     case ET_NEG:
-        fn = neg_piece;
-        break;
+        return neg_piece;
     case ET_STEP:
-        fn = step_piece;
-        break;
+        return step_piece;
     case ET_TANH:
-        fn = tanh_piece;
-        break;
+        return tanh_piece;
     case ET_ELU:
-        fn = elu_piece;
-        break;
+        return elu_piece;
     case ET_RELU:
-        fn = relu_piece;
-        break;
+        return relu_piece;
     case ET_SIGMOID:
-        fn = sigmoid_piece;
-        break;
+        return sigmoid_piece;
     case ET_GELU:
-        fn = gelu_piece;
-        break;
+        return gelu_piece;
     case ET_GELU_QUICK:
-        fn = gelu_quick_piece;
-        break;
+        return gelu_quick_piece;
     case ET_SILU:
-        fn = silu_piece;
-        break;
+        return silu_piece;
     case ET_HARDSWISH:
-        fn = hardswish_piece;
-        break;
+        return hardswish_piece;
     case ET_HARDSIGMOID:
-        fn = hardsigmoid_piece;
-        break;
+        return hardsigmoid_piece;
     case ET_EXP:
-        fn = exp_piece;
-        break;
+        return exp_piece;
     case ET_EXPM1:
-        fn = expm1_piece;
-        break;
+        return expm1_piece;
     case ET_SOFTPLUS:
-        fn = softplus_piece;
-        break;
+        return softplus_piece;
     case ET_GELU_ERF:
-        fn = gelu_erf_piece;
-        break;
+        return gelu_erf_piece;
     case ET_XIELU:
-        fn = xielu_piece;
-        break;
+        return xielu_piece;
     case ET_FLOOR:
-        fn = floor_piece;
-        break;
+        return floor_piece;
     case ET_CEIL:
-        fn = ceil_piece;
-        break;
+        return ceil_piece;
     case ET_ROUND:
-        fn = round_piece;
-        break;
+        return round_piece;
     case ET_TRUNC:
-        fn = trunc_piece;
-        break;
+        return trunc_piece;
     default:
-        return ET_BAD_OP;
+        return 0;
     }
-    et_elementwise(cmd, grid, fn);
-    return ET_OK;
+}
+
+uint32_t et_unary(const struct et_command *cmd, const struct et_grid *grid)
+{
+    return et_elementwise(cmd, grid);
 }
