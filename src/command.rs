@@ -34,3 +34,10 @@ pub fn bytes<T: Contract>(value: &T) -> &[u8] {
     // SAFETY: `Contract` has no padding and is initialised throughout; the slice borrows `value`.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
+
+/// The bytes of several, one after the other.
+#[allow(private_bounds)]
+pub fn slice<T: Contract>(values: &[T]) -> &[u8] {
+    // SAFETY: as in `bytes`; arrays have no gaps.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}

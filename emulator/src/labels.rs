@@ -23,9 +23,16 @@ pub struct Command {
     pub kernel: String,
     /// The operation that it computes.
     pub op: String,
+    /// How many of the commands after this one it does as well.
+    #[serde(default, skip_serializing_if = "zero")]
+    pub also: u32,
     /// The tensors that it touches, its result first.
     #[serde(default)]
     pub operands: Vec<Extent>,
+}
+
+fn zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Command {

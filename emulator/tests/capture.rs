@@ -48,6 +48,7 @@ fn labels() -> Labels {
         commands: vec![Command {
             kernel: "copy".to_owned(),
             op: "CPY".to_owned(),
+            also: 0,
             operands: vec![operand(TARGET, 0x2000, "target"), operand(SOURCE, 0x2000, "source")],
         }],
         buffers: vec![operand(COUNTER, 0x8_0000, "buffer")],

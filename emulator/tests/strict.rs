@@ -597,7 +597,12 @@ fn scratchpad_holds_nothing_across_commands() {
 fn buffers_have_ends() {
     let extent = |address, bytes, name: &str| Extent { address, bytes, name: name.into() };
     let labels = Labels {
-        commands: vec![Command { kernel: "copy".into(), op: "CPY".into(), operands: vec![extent(DATA, 64, "row")] }],
+        commands: vec![Command {
+            kernel: "copy".into(),
+            op: "CPY".into(),
+            also: 0,
+            operands: vec![extent(DATA, 64, "row")],
+        }],
         buffers: vec![extent(CODE, 4096, "image"), extent(DATA, 256, "buffer")],
         timestamps: None,
     };
@@ -626,7 +631,8 @@ fn buffers_have_ends() {
 #[test]
 fn commands_write_their_results_only() {
     let row = |name: &str, number: u64| Extent { address: DATA + 64 * number, bytes: 64, name: name.into() };
-    let command = |name, number: u64| Command { kernel: name, op: "CPY".into(), operands: vec![row("row", number)] };
+    let command =
+        |name, number: u64| Command { kernel: name, op: "CPY".into(), also: 0, operands: vec![row("row", number)] };
     let labels = Labels {
         commands: vec![command("first".into(), 0), command("second".into(), 1)],
         buffers: vec![

@@ -38,6 +38,8 @@ pub struct Epoch {
     pub(crate) tensor_size: usize,
     /// Copies a tensor's fields out of this epoch's struct.
     pub(crate) read_tensor: unsafe fn(*const c_void, &'static Host) -> Tensor<'static>,
+    /// Appends the words of a tensor that `TensorRef::fingerprint` tells of.
+    pub(crate) fingerprint: unsafe fn(*const c_void, &mut Vec<u64>),
     /// Builds the registry object and everything that hangs on it.
     pub(crate) build: fn(&'static Host, &'static dyn Registry) -> *mut c_void,
 }
@@ -61,10 +63,10 @@ impl Epoch {
     }
 }
 
-/// A line per epoch: the module of its bindings, the ggml versions that have it, the symbol that marks it. The adapter is
-/// compiled once against each epoch's bindings.
+/// A line per epoch: the module of its bindings, the ggml versions that have it, the symbol that marks it, and its graphs'
+/// number, if they have any. The adapter is compiled once against each epoch's bindings.
 macro_rules! epochs {
-    ($($module:ident: $name:literal $major:literal $minor:literal, $symbol:literal $present:literal;)*) => {
+    ($($module:ident: $name:literal $major:literal $minor:literal, $symbol:literal $present:literal, $uid:expr;)*) => {
         $(
             mod $module {
                 #[allow(non_camel_case_types, missing_docs, dead_code, clippy::all)]
@@ -73,6 +75,12 @@ macro_rules! epochs {
                 }
                 include!("adapter/objects.rs");
                 include!("adapter/memory.rs");
+
+                /// See `Backend::compute`.
+                fn uid(graph: &sys::ggml_cgraph) -> u64 {
+                    let uid: fn(&sys::ggml_cgraph) -> u64 = $uid;
+                    uid(graph)
+                }
             }
         )*
 
@@ -84,14 +92,15 @@ macro_rules! epochs {
             mark: ($symbol, $present),
             tensor_size: $module::TENSOR_SIZE,
             read_tensor: $module::read_tensor,
+            fingerprint: $module::fingerprint,
             build: $module::build,
         },)*];
     };
 }
 
 epochs! {
-    api2: "0.25" 0 25, "ggml_backend_buft_alloc_buffer_n" false;
-    api3: "0.26" 0 26, "ggml_backend_buft_alloc_buffer_n" true;
+    api2: "0.25" 0 25, "ggml_backend_buft_alloc_buffer_n" false, |_| 0;
+    api3: "0.26" 0 26, "ggml_backend_buft_alloc_buffer_n" true, |graph| graph.uid;
 }
 
 #[cfg(test)]

@@ -63,8 +63,9 @@ pub trait Buffer: Send + Sync {
 
 /// A stream of work on a device.
 pub trait Backend: Send {
-    /// Computes the nodes in order. `false`: something failed and was logged.
-    fn compute(&self, graph: &[TensorRef<'_>]) -> bool;
+    /// Computes the nodes in order. `false`: something failed and was logged. While `uid` is the same and not 0, so is all
+    /// that the nodes say, names excepted.
+    fn compute(&self, graph: &[TensorRef<'_>], uid: u64) -> bool;
     /// Returns when all work is done.
     fn synchronize(&self);
 }
@@ -82,6 +83,13 @@ impl<'a> TensorRef<'a> {
     /// `raw` points to a tensor of `host`'s epoch that is valid, and not written, for `'a`.
     pub(crate) unsafe fn new(raw: *const c_void, host: &'static Host) -> TensorRef<'a> {
         TensorRef { raw, host, life: PhantomData }
+    }
+
+    /// Appends all that its computation depends on, names excepted: two tensors with the same words, and the same memory
+    /// behind their addresses, are computed alike.
+    pub fn fingerprint(self, words: &mut Vec<u64>) {
+        // SAFETY: as in `read`.
+        unsafe { (self.host.epoch.fingerprint)(self.raw, words) }
     }
 
     /// Copies the fields out.

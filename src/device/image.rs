@@ -164,7 +164,8 @@ mod tests {
         let mut other = EMBEDDED.to_vec();
         other[18] = 62; // e_machine: x86-64
         assert_eq!(refusal(&other), "the ELF file is not for RISC-V");
-        let note = EMBEDDED.windows(8).position(|bytes| bytes == b"ET\0\0\x01\0\0\0").unwrap();
+        let text = [*b"ET\0\0", ET_IMAGE_ABI.to_le_bytes()].concat();
+        let note = EMBEDDED.windows(8).position(|bytes| bytes == text).unwrap();
         other = EMBEDDED.to_vec();
         other[note + 4] = 99;
         assert!(refusal(&other).starts_with("it speaks version 99 of the command format"));

@@ -4,6 +4,7 @@ pub mod arena;
 pub mod capture;
 pub mod emulated;
 pub mod image;
+pub mod program;
 pub mod session;
 
 use anyhow::Result;

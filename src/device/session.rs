@@ -2,12 +2,15 @@
 
 use super::arena::Arena;
 use super::image::{Image, Lines};
+use super::program::Program;
 use super::{Driver, Launch};
-use crate::command::{self, et_command, et_launch, et_status, ET_LINE};
+use crate::command::{self, et_launch, et_status, ET_LINE};
 use anyhow::{bail, Context, Result};
 use et_emulator::labels::{Command, Extent, Labels};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,13 +39,14 @@ pub struct Session {
     lines: Lines,
     /// Where launches are prepared; held for the length of a launch.
     desk: Mutex<Desk>,
+    /// How many blocks have been given back.
+    given: AtomicU64,
     /// A transfer that failed, until a computation has reported it.
     lost: Mutex<Option<String>>,
 }
 
 /// The part of device memory that launches use.
 struct Desk {
-    commands: u64,
     status: u64,
     barrier: u64,
     timestamps: u64,
@@ -84,7 +88,6 @@ impl Session {
         let bytes = image.bytes();
         let base = take(bytes.len(), "image")?;
         let desk = Desk {
-            commands: take(COMMANDS_MAX * size_of::<et_command>(), "commands")?,
             status: take(size_of::<et_status>(), "status")?,
             barrier: take(ET_LINE as usize, "barrier counter")?,
             timestamps: take((COMMANDS_MAX + 1) * size_of::<u64>(), "timestamps")?,
@@ -102,6 +105,7 @@ impl Session {
             shires,
             entry: base + (image.elf.entry - image.elf.base()),
             desk: Mutex::new(desk),
+            given: AtomicU64::new(0),
             lost: Mutex::new(None),
         })
     }
@@ -131,6 +135,24 @@ impl Session {
         })
     }
 
+    /// How many buffers have been given back so far.
+    pub fn given(&self) -> u64 {
+        self.given.load(Ordering::Acquire)
+    }
+
+    /// The start and end of the block in use that `addr` lies in.
+    pub fn block(&self, addr: u64) -> Option<Range<u64>> {
+        let blocks = lock(&self.blocks);
+        let (&start, &(size, _)) = blocks.range(..=addr).next_back()?;
+        (addr - start < size.max(1)).then(|| start..start + size)
+    }
+
+    /// Gives a buffer's memory back: what was planned for it is to be forgotten.
+    pub fn give_buffer(&self, addr: u64) {
+        self.give(addr);
+        self.given.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// Gives memory back.
     pub fn give(&self, addr: u64) {
         lock(&self.blocks).remove(&addr);
@@ -152,43 +174,35 @@ impl Session {
         lock(&self.lost).take()
     }
 
-    /// Runs up to `COMMANDS_MAX` commands, one after the other, in one launch. `workspace` is the scratch memory that the
-    /// neediest of them takes. With `timed`, returns when each ran. `names` are asked for when the launch is captured.
+    /// Runs a program of at most `COMMANDS_MAX` commands in one launch. With `timed`, returns when each ran. `names` are asked
+    /// for when the launch is captured.
     pub fn run(
         &self,
-        commands: &mut [et_command],
-        workspace: u64,
+        program: &mut Program,
         timed: bool,
         names: &dyn Fn() -> Vec<Command>,
     ) -> Result<Vec<Span>, Failure> {
         let mut desk = lock(&self.desk);
-        self.launch(&mut desk, commands, workspace, timed, names)
+        self.launch(&mut desk, program, timed, names)
     }
 
     fn launch(
         &self,
         desk: &mut Desk,
-        commands: &mut [et_command],
-        workspace: u64,
+        program: &mut Program,
         timed: bool,
         names: &dyn Fn() -> Vec<Command>,
     ) -> Result<Vec<Span>, Failure> {
-        assert!(commands.len() <= COMMANDS_MAX, "the caller splits longer lists");
-        self.grow_workspace(desk, workspace)?;
-        let mut bytes = Vec::with_capacity(size_of_val(commands));
-        for command in commands.iter_mut() {
-            if command.workspace_size != 0 {
-                command.workspace = desk.workspace;
-            }
-            bytes.extend_from_slice(command::bytes(command));
-        }
-        self.driver.write(desk.commands, &bytes)?;
+        let count = program.len();
+        assert!(count <= COMMANDS_MAX, "the caller splits longer lists");
+        self.grow_workspace(desk, program.workspace())?;
+        program.place_workspace(desk.workspace)?;
         self.driver.fill(desk.status, size_of::<et_status>() as u64, 0)?;
         self.driver.fill(desk.barrier, ET_LINE.into(), 0)?;
-        self.driver.fill(desk.timestamps, (commands.len() as u64 + 1) * 8, 0)?;
+        self.driver.fill(desk.timestamps, (count as u64 + 1) * 8, 0)?;
         let arguments = et_launch {
-            commands: desk.commands,
-            count: commands.len() as u64,
+            commands: program.address(),
+            count: count as u64,
             status: desk.status,
             barrier: desk.barrier,
             timestamps: desk.timestamps,
@@ -204,7 +218,7 @@ impl Session {
             labels: &|| Labels { commands: names(), buffers: self.extents(), timestamps: Some(desk.timestamps) },
         });
         if let Err(error) = launched {
-            let passed = self.stamps(desk, commands.len())?.iter().take_while(|&&stamp| stamp != 0).count();
+            let passed = self.stamps(desk, count)?.iter().take_while(|&&stamp| stamp != 0).count();
             return Err(Failure::Device { index: passed.checked_sub(1), error });
         }
         let mut status = [0; 8];
@@ -217,7 +231,7 @@ impl Session {
         if !timed {
             return Ok(Vec::new());
         }
-        let stamps = self.stamps(desk, commands.len())?;
+        let stamps = self.stamps(desk, count)?;
         let origin = desk.elapsed.wrapping_sub(stamps[0]);
         let spans: Vec<Span> = stamps
             .windows(2)
@@ -287,7 +301,7 @@ impl From<anyhow::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ops::Range;
+    use crate::command::et_command;
     use std::sync::Arc;
 
     const BASE: u64 = 0x80_1000_0000;
@@ -299,9 +313,9 @@ mod tests {
     }
 
     impl Fake {
-        fn session(program: fn(&Fake, &[u64]) -> Result<()>) -> Session {
+        fn session(program: fn(&Fake, &[u64]) -> Result<()>) -> Arc<Session> {
             let fake = Fake { memory: Mutex::new(vec![0xee; 8 << 20]), program };
-            Session::open(Box::new(fake), 1, None).unwrap()
+            Arc::new(Session::open(Box::new(fake), 1, None).unwrap())
         }
 
         fn put(&self, addr: u64, words: &[u64]) {
@@ -347,6 +361,10 @@ mod tests {
         }
     }
 
+    fn program(session: &Arc<Session>, commands: &[et_command], workspace: u64) -> Program {
+        Program::new(session, commands, workspace, None).unwrap()
+    }
+
     #[test]
     fn a_launch_finds_its_list_and_a_clean_desk() {
         let session = Fake::session(|fake, arguments| {
@@ -361,24 +379,64 @@ mod tests {
         });
         let mut list = [7, 8].map(|kernel| et_command { kernel, ..Default::default() });
         list[1].workspace_size = 1000;
-        assert!(session.run(&mut list, 1000, false, &Vec::new).unwrap().is_empty());
+        let mut program = program(&session, &list, 1000);
+        assert!(session.run(&mut program, false, &Vec::new).unwrap().is_empty());
+    }
+
+    #[test]
+    fn only_changed_words_are_sent() {
+        let session = Fake::session(|fake, arguments| {
+            assert_eq!(fake.word(arguments[0] + 512) as u32, 9);
+            Ok(())
+        });
+        let mut list = [7, 8].map(|kernel| et_command { kernel, ..Default::default() });
+        let mut first = program(&session, &list, 0);
+        assert_eq!((first.take_sent(), first.take_sent()), (128, 0));
+        list[1].kernel = 9;
+        list[1].dst.nb = [4, 8, 12, 16];
+        let mut second = Program::new(&session, &list, 0, Some(&first)).unwrap();
+        assert_eq!(second.take_sent(), 5);
+        session.run(&mut second, false, &Vec::new).unwrap();
+        assert_eq!(second.take_sent(), 0);
+        let mut longer = Program::new(&session, &[list[0]; 3], 0, Some(&first)).unwrap();
+        assert_eq!(longer.take_sent(), 192);
+    }
+
+    #[test]
+    fn commands_learn_that_their_workspace_has_moved() {
+        let session = Fake::session(|fake, arguments| {
+            let place = fake.word(arguments[0] + 16);
+            fake.put(arguments[4], &[place]);
+            Ok(())
+        });
+        let command = |size| et_command { workspace_size: size, ..Default::default() };
+        let mut small = program(&session, &[command(1000)], 1000);
+        session.run(&mut small, false, &Vec::new).unwrap();
+        assert_eq!(small.take_sent(), 64 + 1);
+        let mut large = program(&session, &[command(100_000)], 100_000);
+        session.run(&mut large, false, &Vec::new).unwrap();
+        session.run(&mut small, false, &Vec::new).unwrap();
+        assert_eq!(small.take_sent(), 1);
+        session.run(&mut small, false, &Vec::new).unwrap();
+        assert_eq!(small.take_sent(), 0);
     }
 
     #[test]
     fn a_failing_kernel_is_told_from_a_failing_device() {
+        let list = [et_command::default(); 3];
+        let run = |session: &Arc<Session>| session.run(&mut program(session, &list, 0), false, &Vec::new);
         let session = Fake::session(|fake, arguments| {
             fake.put(arguments[2], &[5 << 32 | 2]);
             Ok(())
         });
-        let mut list = [et_command::default(); 3];
-        assert!(matches!(session.run(&mut list, 0, false, &Vec::new), Err(Failure::Kernel { index: 1, code: 5 })));
+        assert!(matches!(run(&session), Err(Failure::Kernel { index: 1, code: 5 })));
         let session = Fake::session(|fake, arguments| {
             fake.put(arguments[4], &[10, 20]);
             bail!("hart 3 hit something")
         });
-        assert!(matches!(session.run(&mut list, 0, false, &Vec::new), Err(Failure::Device { index: Some(1), .. })));
+        assert!(matches!(run(&session), Err(Failure::Device { index: Some(1), .. })));
         let session = Fake::session(|_, _| bail!("nobody started"));
-        assert!(matches!(session.run(&mut list, 0, false, &Vec::new), Err(Failure::Device { index: None, .. })));
+        assert!(matches!(run(&session), Err(Failure::Device { index: None, .. })));
     }
 
     #[test]
@@ -387,16 +445,16 @@ mod tests {
             fake.put(arguments[4], &[100, 750, 1400]);
             Ok(())
         });
-        let mut list = [et_command::default(); 2];
-        let first = session.run(&mut list, 0, true, &Vec::new).unwrap();
+        let mut list = program(&session, &[et_command::default(); 2], 0);
+        let first = session.run(&mut list, true, &Vec::new).unwrap();
         assert_eq!(first, [Span { start: 0, end: 650 }, Span { start: 650, end: 1300 }]);
-        let second = session.run(&mut list, 0, true, &Vec::new).unwrap();
+        let second = session.run(&mut list, true, &Vec::new).unwrap();
         assert_eq!(second[0], Span { start: 1300, end: 1950 });
     }
 
     #[test]
     fn memory_comes_back_when_the_last_user_goes() {
-        let session = Arc::new(Fake::session(|_, _| Ok(())));
+        let session = Fake::session(|_, _| Ok(()));
         let (free, total) = session.memory();
         assert!(free < total);
         let block = session.take(1000, "block").unwrap();
@@ -405,7 +463,7 @@ mod tests {
         session.give(block);
         assert_eq!(session.memory(), (free, total));
         let refusal = session.take(1 << 40, "block").unwrap_err().to_string();
-        assert_eq!(refusal, "1048576 MiB of device memory were asked for; 6 MiB are free, 6 MiB in one piece");
+        assert_eq!(refusal, "1048576 MiB of device memory were asked for; 7 MiB are free, 7 MiB in one piece");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One operation of a graph, copied out of the host's structs: all that a lowering may look at.
 
+use ggml_abi::face::Tensor;
 use ggml_abi::{GluOp, Op, Type, UnaryOp};
 
 /// A tensor as an operand: where it is and how its elements lie.
@@ -20,6 +21,11 @@ pub struct Operand {
 }
 
 impl Operand {
+    /// A host's tensor.
+    pub fn read(tensor: &Tensor<'_>) -> Operand {
+        Operand { addr: tensor.addr, ty: tensor.ty, ne: tensor.ne, nb: tensor.nb, view: tensor.view }
+    }
+
     /// Number of elements.
     pub fn elements(&self) -> i64 {
         self.ne.iter().product()
@@ -118,6 +124,18 @@ pub struct Node {
 }
 
 impl Node {
+    /// The node that computes `tensor`.
+    pub fn read(tensor: &Tensor<'_>) -> Node {
+        Node {
+            op: tensor.op,
+            sub: tensor.unary.map(SubOp::Unary).or(tensor.glu.map(SubOp::Glu)),
+            name: tensor.name.to_string_lossy().into_owned(),
+            dst: Operand::read(tensor),
+            src: tensor.src.map(|source| source.map(|source| Operand::read(&source.read()))),
+            params: tensor.params,
+        }
+    }
+
     /// Word `i` of `op_params` as an integer.
     pub fn param_i32(&self, i: usize) -> i32 {
         self.params[i]

@@ -4,6 +4,7 @@
 //! A new operation is one line here, its family's `lower`, and its kernel.
 
 pub mod common;
+pub mod fuse;
 
 mod binary;
 mod copy;
@@ -21,6 +22,7 @@ mod unary;
 
 pub use common::{Command, Lowered, Refusal};
 
+use crate::command::{et_command, ET_KERNEL_FLASH_ATTN, ET_KERNEL_MUL_MAT_TILE, ET_KERNEL_MUL_MAT_VEC, ET_KERNEL_ROPE};
 use crate::graph::Node;
 use ggml_abi::Op;
 
@@ -45,4 +47,25 @@ pub fn lower(node: &Node) -> Result<Lowered, Refusal> {
     // The family is asked even about an empty result, so that the answer does not depend on how full a tensor is.
     let command = family(node)?;
     Ok(if node.dst.is_empty() { Lowered::Nothing } else { Lowered::Command(Box::new(command)) })
+}
+
+/// How a kernel uses scratchpad.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scratch {
+    /// Not at all.
+    #[default]
+    None,
+    /// Each hart its own part.
+    Own,
+    /// Harts also use parts of others.
+    Shared,
+}
+
+/// How the kernel of `command` uses scratchpad.
+pub fn scratch(command: &et_command) -> Scratch {
+    match command.kernel {
+        ET_KERNEL_MUL_MAT_VEC | ET_KERNEL_MUL_MAT_TILE | ET_KERNEL_FLASH_ATTN => Scratch::Shared,
+        ET_KERNEL_ROPE => Scratch::Own,
+        _ => Scratch::None,
+    }
 }

@@ -31,7 +31,7 @@ impl EtBuffer {
 
 impl Drop for EtBuffer {
     fn drop(&mut self) {
-        self.session.give(self.base);
+        self.session.give_buffer(self.base);
     }
 }
 

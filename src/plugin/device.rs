@@ -6,7 +6,7 @@ use super::stream::EtStream;
 use crate::device::capture::Captures;
 use crate::device::emulated::{self, Emulated};
 use crate::device::session::{Session, ALIGNMENT};
-use crate::graph::{list, Node};
+use crate::graph::Node;
 use crate::ops::{lower, Lowered, Refusal};
 use ggml_abi::face::{Backend, Buffer, Device, Memory, Tensor, TensorRef};
 use ggml_abi::Op;
@@ -123,7 +123,7 @@ fn in_reach(tensor: &Tensor<'_>) -> Result<(), Refusal> {
     let Some(base) = tensor.base.map(TensorRef::read).filter(|base| base.op != Op::None) else {
         return Ok(());
     };
-    let base = list::node(&base);
+    let base = Node::read(&base);
     match lower(&base) {
         Ok(_) => Ok(()),
         Err(refusal) => Err(Refusal::new(format!("it writes into the result of {}: {refusal}", base.label()))),
@@ -183,7 +183,7 @@ impl Device for EtDevice {
 
     fn supports(&self, node: TensorRef<'_>) -> bool {
         let tensor = node.read();
-        let node = list::node(&tensor);
+        let node = Node::read(&tensor);
         let lowered = lower(&node).and_then(|lowered| match lowered {
             Lowered::Command(_) => in_reach(&tensor),
             Lowered::Nothing => Ok(()),

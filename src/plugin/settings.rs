@@ -1,5 +1,6 @@
 //! The environment variables. docs/user-guide.md has the table.
 
+use crate::graph::fuse::Fusions;
 use et_emulator::{Config, Mode};
 use regex_lite::Regex;
 use std::ffi::OsString;
@@ -33,6 +34,10 @@ pub struct Settings {
     pub kernels: Option<PathBuf>,
     /// `GGML_ET_UBERKERNEL`.
     pub uberkernel: bool,
+    /// `GGML_ET_FUSION`.
+    pub fusions: Fusions,
+    /// `GGML_ET_PLANS`: how many plans a stream keeps.
+    pub plans: Option<usize>,
     /// `GGML_ET_PERF`.
     pub perf: bool,
     /// `GGML_ET_EXPLAIN`.
@@ -92,6 +97,13 @@ impl Settings {
                 "GGML_ET_CAPTURE_LAUNCHES is set, but GGML_ET_CAPTURE, the directory to write to, is not".into()
             );
         }
+        let names: Vec<&str> = Fusions::names().collect();
+        let allowed =
+            format!("all, none, or some of {} with commas between, each with a '-' to leave it out", names.join(", "));
+        let fusions = env.parse("GGML_ET_FUSION", &allowed, Fusions::parse)?;
+        let plans = env.parse("GGML_ET_PLANS", "a number from 0 to 1024", |text| {
+            text.parse().ok().filter(|&plans| plans <= 1024)
+        })?;
         let filter = env.parse("GGML_ET_OPFILTER", "a regular expression", |text| Regex::new(text).ok())?;
         Ok(Settings {
             choice,
@@ -105,6 +117,8 @@ impl Settings {
             shires: mask,
             kernels: env.value("GGML_ET_KERNELS_PATH").map(PathBuf::from),
             uberkernel: env.switch("GGML_ET_UBERKERNEL", true)?,
+            fusions: fusions.unwrap_or_default(),
+            plans,
             perf: env.switch("GGML_ET_PERF", false)?,
             explain: env.switch("GGML_ET_EXPLAIN", false)?,
             capture: capture.map(|directory| (directory, launches.unwrap_or(1..=u64::MAX))),

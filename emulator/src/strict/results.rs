@@ -2,7 +2,7 @@
 
 use super::finding::{Fault, Finding, Spot};
 use super::watch::Watch;
-use crate::labels::{Extent, Labels};
+use crate::labels::{Command, Extent, Labels};
 use crate::memory::OPEN_BASE;
 use std::ops::Range;
 
@@ -12,8 +12,8 @@ const PARTIAL: [&str; 4] = ["SET_ROWS", "CPY", "DUP", "CONT"];
 /// What commands may write to.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// Each command's result, to the end of its last line.
-    own: Vec<Range<u64>>,
+    /// Each command's results, those of the commands that its call does too among them, to the end of the last line.
+    own: Vec<Vec<Range<u64>>>,
     /// All operands of all commands, in order; no two overlap.
     tensors: Vec<Range<u64>>,
 }
@@ -22,7 +22,11 @@ impl Results {
     pub fn of(labels: &Labels) -> Results {
         let range = |address: u64, bytes: u64| address..(address + bytes).next_multiple_of(64);
         let result = |operands: &[Extent]| operands.first().map_or(0..0, |o| range(o.address, o.bytes));
-        let own = labels.commands.iter().map(|command| result(&command.operands)).collect();
+        let members = |(i, command): (usize, &Command)| {
+            let call = labels.commands[i..].iter().take(1 + command.also as usize);
+            call.map(|member| result(&member.operands)).collect()
+        };
+        let own = labels.commands.iter().enumerate().map(members).collect();
         let operands = labels.commands.iter().flat_map(|command| &command.operands);
         let mut all: Vec<Range<u64>> = operands.map(|o| o.address..o.address + o.bytes).collect();
         all.sort_by_key(|range| range.start);
@@ -39,7 +43,8 @@ impl Results {
     /// Whether command number `command` (from 1) touches a tensor outside of its result when it writes at `address`.
     pub fn beyond(&self, command: u32, address: u64, len: u64) -> bool {
         let Some(own) = (command as usize).checked_sub(1).and_then(|index| self.own.get(index)) else { return false };
-        if own.is_empty() || own.start <= address && address + len <= own.end {
+        let inside = |own: &Range<u64>| own.is_empty() || own.start <= address && address + len <= own.end;
+        if own.iter().any(inside) {
             return false;
         }
         let next = self.tensors.partition_point(|tensor| tensor.end <= address);
@@ -50,14 +55,16 @@ impl Results {
 impl Watch<'_> {
     /// Looks for bytes of results that nobody wrote in their command or later.
     pub fn check_results(&mut self, labels: &Labels) {
+        let (mut number, mut left) = (0, 0);
         for (index, command) in labels.commands.iter().enumerate() {
+            // Members of a call write under its number.
+            (number, left) = if left > 0 { (number, left - 1) } else { (index as u32 + 1, command.also) };
             let Some(result) = command.operands.first() else { continue };
             // In place, what need not change is not written.
             let in_place = command.operands[1..].iter().any(|source| source.contains(result.address));
             if PARTIAL.contains(&command.op.as_str()) || result.address < OPEN_BASE || in_place {
                 continue;
             }
-            let number = index as u32 + 1;
             let mut last: Option<Spot> = None;
             for address in result.address..result.address + result.bytes {
                 match self.author(address - OPEN_BASE).filter(|spot| spot.command >= number) {

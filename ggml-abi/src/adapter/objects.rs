@@ -120,6 +120,39 @@ pub(super) unsafe fn read_tensor(raw: *const c_void, host: &'static Host) -> Ten
     }
 }
 
+/// See `Epoch::fingerprint`.
+///
+/// # Safety
+/// `raw` is a valid tensor of this epoch's layout.
+pub(super) unsafe fn fingerprint(raw: *const c_void, words: &mut Vec<u64>) {
+    /// Where a tensor is and how its elements lie.
+    ///
+    /// # Safety
+    /// `tensor` is valid.
+    unsafe fn place(tensor: &sys::ggml_tensor, slot: u64) -> [u64; 10] {
+        // SAFETY: the caller's duty.
+        let view = unsafe { tensor.view_src.as_ref() }.is_some_and(|owner| !covers(tensor, owner));
+        let [a, b, c, d] = tensor.ne.map(|ne| ne as u64);
+        let [e, f, g, h] = tensor.nb.map(|nb| nb as u64);
+        let kind = u64::from(tensor.type_) << 32 | slot << 8 | u64::from(view);
+        [kind, tensor.data as u64, a, b, c, d, e, f, g, h]
+    }
+    // SAFETY: the caller's duty, for every access below.
+    unsafe {
+        let tensor = &*raw.cast::<sys::ggml_tensor>();
+        let wanted = tensor.flags as u32 & sys::GGML_TENSOR_FLAG_COMPUTE;
+        words.push(u64::from(tensor.op as u32) << 32 | u64::from(wanted));
+        let (pairs, _) = tensor.op_params.as_chunks::<2>();
+        words.extend(pairs.iter().map(|pair| u64::from(pair[0] as u32) | u64::from(pair[1] as u32) << 32));
+        words.extend(place(tensor, 0));
+        for (i, source) in tensor.src.iter().enumerate() {
+            if let Some(source) = source.as_ref() {
+                words.extend(place(source, i as u64 + 1));
+            }
+        }
+    }
+}
+
 /// Whether a view shows all of its owner, as the results of CPY and of operations in place do.
 fn covers(view: &sys::ggml_tensor, owner: &sys::ggml_tensor) -> bool {
     let elements = |tensor: &sys::ggml_tensor| tensor.ne.iter().try_fold(1i64, |n, &ne| n.checked_mul(ne));
@@ -390,14 +423,14 @@ unsafe extern "C" fn backend_graph_compute(
 ) -> sys::ggml_status {
     guard(sys::GGML_STATUS_FAILED, || {
         // SAFETY: the host's promise: a valid graph, unchanged during the call.
-        let (context, nodes) = unsafe {
+        let (context, nodes, uid) = unsafe {
             let context = backend_context(backend);
             let count = (*graph).n_nodes as usize;
             let nodes: Vec<TensorRef<'_>> =
                 (0..count).map(|i| TensorRef::new((*(*graph).nodes.add(i)).cast(), context.device.host)).collect();
-            (context, nodes)
+            (context, nodes, uid(&*graph))
         };
-        if context.backend.compute(&nodes) {
+        if context.backend.compute(&nodes, uid) {
             sys::GGML_STATUS_SUCCESS
         } else {
             sys::GGML_STATUS_FAILED
