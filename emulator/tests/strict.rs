@@ -328,6 +328,49 @@ fn an_old_copy_is_read_again() {
 }
 
 #[test]
+fn a_refresh_by_another_hart_needs_an_order() {
+    // B and C read through one L2, which has an old copy that B evicts.
+    const C: u32 = 4;
+    let with = |give: fn(&mut Kernel), refresh: fn(&mut Kernel)| {
+        let write = |k: &mut Kernel| {
+            k.take().store("store", DATA).publish(DATA, 2).give(B).give(C);
+        };
+        let first = move |k: &mut Kernel| {
+            k.load("early", DATA).give(FAR).take().refresh(DATA);
+            give(k);
+            k.load("fresh", DATA);
+        };
+        let second = move |k: &mut Kernel| {
+            k.take();
+            refresh(k);
+            k.load("load", DATA);
+        };
+        kernel().hart(FAR, write).hart(B, first).hart(C, second)
+    };
+    wrong(2, with(|_| (), |_| ()), ViolationKind::StaleRead, "load", None);
+    clean(2, with(|_| (), |k| _ = k.refresh(DATA)));
+    clean(2, with(|k| _ = k.give(C), |k| _ = k.take()));
+    // The tensor unit reads L2.
+    let load = |refresh: fn(&mut Kernel)| {
+        let write = |k: &mut Kernel| {
+            k.take().store_line("store", DATA).publish(DATA, 2).give(B).give(C);
+        };
+        let first = |k: &mut Kernel| {
+            k.load("early", DATA).give(FAR).take().refresh(DATA);
+        };
+        let second = move |k: &mut Kernel| {
+            k.take();
+            refresh(k);
+            k.load_line("load", DATA, 0, 0).wait(0).load_line("other", DATA + 64, 1, 0).wait(0);
+            k.product("product", true).wait(7).store_c("keep", DATA + 128).wait(8);
+        };
+        kernel().hart(FAR, write).hart(B, first).hart(C, second)
+    };
+    wrong(2, load(|_| ()), ViolationKind::StaleRead, "load", None);
+    clean(2, load(|k| _ = k.refresh(DATA)));
+}
+
+#[test]
 fn the_tensor_unit_does_not_see_l1() {
     let with = |publish: fn(&mut Kernel)| {
         kernel().hart(A, move |k| {

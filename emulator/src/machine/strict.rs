@@ -13,7 +13,7 @@ use crate::hart::Hart;
 use crate::labels::Labels;
 use crate::memory::{region, Memory, Refusal, Region, OPEN_BASE};
 use crate::platform::{Atomic, Level, Outcome, Platform};
-use crate::strict::{Bad, Manner, Names, Results, Watch, Written};
+use crate::strict::{Bad, Manner, Names, Results, Served, Watch, Written};
 use crate::sync::WaitFor;
 use crate::tensor::operation::Operation;
 use crate::tensor::{CacheAction, Outside, Unit};
@@ -198,7 +198,7 @@ impl<'m> Strict<'_, 'm> {
     }
 
     /// An access of part of a line, stack included.
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, hart: &Hart, level: Level, region: Region, addr: u64, out: &mut [u8]) -> Bad {
         let watch = self.watch();
         let place = watch.place(hart);
@@ -207,7 +207,9 @@ impl<'m> Strict<'_, 'm> {
                 if level != Level::L1 && watch.is_word(8 * key + at as u64 / 8) {
                     watch.acquire_word(place, 8 * key + at as u64 / 8);
                 }
-                watch.read(place, level, key, at, out, false)
+                let Served { index, holder, bad } = watch.inspect(place, level, key, at, out.len(), false);
+                watch.serve(index, holder, at, out);
+                bad
             }
             None => watch.read_low(hart, place, addr, out),
         }
@@ -250,6 +252,15 @@ impl Platform for Strict<'_, '_> {
     fn load<const N: usize>(&mut self, hart: &Hart, level: Level, addr: u64) -> Result<[u8; N], Trap> {
         let addr = region::canonical(addr);
         let mut bytes = [0; N];
+        if level == Level::L1 && addr % 64 <= 64 - N as u64 {
+            let region = self.watch().memory.classify(u32::from(hart.id >> 6), addr);
+            if let Region::Dram(_) | Region::Scratchpad(_) = region {
+                let bad = self.read(hart, level, region, addr, &mut bytes);
+                let watch = self.watch();
+                watch.loaded(watch.place(hart), addr, N, bad);
+                return Ok(bytes);
+            }
+        }
         let mut bad = Bad::NONE;
         for (at, len) in self.inner.parts::<N>(hart, level, addr, Cause::LoadAccess)? {
             let part = addr + at;

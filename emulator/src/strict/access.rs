@@ -1,7 +1,7 @@
 //! Reads and writes of lines that were written in this launch: what the reader should have seen, and whether it had the right.
 
 use super::finding::{Fault, Finding, Remnant, Spot};
-use super::line::{bits, Dirty, Holder, Mask, Patch};
+use super::line::{bits, Dirty, Holder, Mask, Patch, Refresh};
 use super::lines::Read;
 use super::values::Bad;
 use super::watch::Watch;
@@ -11,17 +11,18 @@ use crate::memory::updated;
 use crate::platform::{Atomic, Level};
 
 impl Watch<'_> {
-    /// Sees to it that a holder has the line.
+    /// Sees to it that a holder has the line. True if it had not, and somebody has written to it.
     #[inline]
-    pub fn fetch(&mut self, index: usize, holder: Holder) {
+    pub fn fetch(&mut self, index: usize, holder: Holder) -> bool {
         let line = &mut self.lines[index];
         if line.active.is_none() && line.add_copy(holder) {
-            return;
+            return false;
         }
         if self.lines[index].active.as_ref().is_some_and(|active| active.content(holder).is_some()) {
-            return;
+            return false;
         }
         self.fill_holder(index, holder);
+        true
     }
 
     fn fill_holder(&mut self, index: usize, holder: Holder) {
@@ -43,7 +44,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Reads from a holder of an active line, and tells what is wrong with the bytes.
+    /// What is wrong with the bytes of `mask`, from byte `at` on, that a holder of an active line has; `fetched` says that
+    /// the shire's L2 was asked for them.
     #[allow(clippy::too_many_arguments)]
     pub fn judge(
         &mut self,
@@ -52,14 +54,13 @@ impl Watch<'_> {
         holder: Holder,
         at: usize,
         mask: Mask,
-        out: &mut [u8],
+        fetched: bool,
         defer: bool,
     ) -> Bad {
         let key = self.lines.key(index);
         let Some((content, truth)) = self.lines[index].active.as_ref().and_then(|active| active.compare(holder)) else {
             return Bad::NONE;
         };
-        out.copy_from_slice(&content.bytes[at..at + out.len()]);
         let published = self.lines[index].active.as_ref().map_or(&[][..], |active| &active.published);
         let scratchpad = self.in_scratchpad(key);
         let command = self.harts[usize::from(place)].command;
@@ -140,7 +141,30 @@ impl Watch<'_> {
             };
             return Bad { mask: remnant >> at, origin: self.findings.suspect(finding) };
         }
+        if fetched && bad == 0 {
+            if let Some((n, other)) = self.chance(place, index, mask) {
+                let (fault, address) = (Fault::RefreshedByChance(Holder::L2(place / 64)), Some(self.address(key, n)));
+                let finding = Finding { fault, spot, other: Some(other), used: None, address };
+                if defer {
+                    return Bad { mask: mask >> at, origin: self.findings.suspect(finding) };
+                }
+                self.findings.report(finding);
+            }
+        }
         self.unwritten(place, key, poison, at, origin)
+    }
+
+    /// A byte of `mask` that the shire's L2 would have in an old copy if another hart had not refreshed the line, in no
+    /// order with what `place` does now; and that hart.
+    fn chance(&self, place: u16, index: usize, mask: Mask) -> Option<(usize, Spot)> {
+        let active = self.lines[index].active.as_ref()?;
+        let refreshed = active.refreshed.iter().find(|refreshed| refreshed.shire == place / 64)?;
+        let stale = refreshed.mask & mask;
+        let counts = |by: &Refresh| by.spot.place == place || self.clocks.knows(place, by.spot.place, by.epoch);
+        if stale == 0 || refreshed.by.iter().any(counts) {
+            return None;
+        }
+        Some((stale.trailing_zeros() as usize, refreshed.by.first()?.spot))
     }
 
     /// Why a read of `holder` misses the write `newest` of byte `n`.
@@ -185,7 +209,7 @@ impl Watch<'_> {
             self.report(place, Fault::Outside { write: true }, Some(address), None);
         }
         let (start, command) = (self.address(key, at), self.spot(place).command);
-        if self.results.beyond(command, start, data.len() as u64) {
+        if !self.in_scratchpad(key) && self.results.beyond(command, start, data.len() as u64) {
             self.report(place, Fault::BeyondResult, Some(start), None);
         }
         self.activate(index);
@@ -338,12 +362,11 @@ impl Watch<'_> {
         );
         self.note_read(index, place, mask, true);
         self.learn_of_store(place, index, holder, at);
-        let out = &mut bytes[..len];
+        self.serve(index, holder, at, &mut bytes[..len]);
         if foreign {
-            let bad = self.judge(place, index, holder, at, mask, out, false);
+            let bad = self.judge(place, index, holder, at, mask, false, false);
             self.use_bad(place, bad);
         } else if let Some(content) = self.lines[index].active.as_ref().and_then(|active| active.content(holder)) {
-            out.copy_from_slice(&content.bytes[at..at + len]);
             let (poison, origin) = (content.poison & mask, content.origin);
             let bad = self.unwritten(place, key, poison, at, origin);
             self.use_bad(place, bad);

@@ -2,7 +2,7 @@
 //! their wait, or at the end of the launch.
 
 use super::finding::{Fault, Finding, Spot};
-use super::line::{bits, Content, Dirty, Holder, Mask, Versions};
+use super::line::{bits, Content, Dirty, Holder, Mask, Refresh, Versions};
 use super::values::Bad;
 use super::watch::{Pending, Watch};
 use super::writes::{Manner, Version};
@@ -16,7 +16,7 @@ impl Watch<'_> {
                 let index = self.line(key);
                 match level {
                     0 => self.bring(index, place),
-                    1 if !self.in_scratchpad(key) => self.fetch(index, Holder::L2(place / 64)),
+                    1 if !self.in_scratchpad(key) => _ = self.fetch(index, Holder::L2(place / 64)),
                     _ => {}
                 }
             }
@@ -148,14 +148,11 @@ impl Watch<'_> {
             active.forget(own);
         }
         if level >= 2 && !scratchpad {
-            self.write_back_shire(
-                index,
-                place / 64,
-                Spot { place, command: self.harts[usize::from(place)].command, pc },
-            );
+            let spot = Spot { place, command: self.harts[usize::from(place)].command, pc };
+            self.write_back_shire(index, place / 64, spot);
             let Some(active) = &mut self.lines[index].active else { return };
             if evict {
-                active.forget(shire);
+                active.evict_shire(place / 64, Refresh { spot, epoch: now });
             }
         }
     }

@@ -34,6 +34,8 @@ pub enum Fault {
     Unpublished(Holder),
     /// Memory has the newest bytes; the copy that was read is older.
     OldCopy(Holder),
+    /// The copy that was read is new because another hart has dropped the old one, in no order with the read.
+    RefreshedByChance(Holder),
     /// A tensor store or a load to scratchpad was not waited for.
     StoreNotWaited(u8),
     /// Reads and writes without order. `reader`: the spot reads, the other wrote.
@@ -119,7 +121,7 @@ pub enum Fault {
 impl Fault {
     pub fn kind(self) -> ViolationKind {
         match self {
-            Fault::Unpublished(_) | Fault::OldCopy(_) => ViolationKind::StaleRead,
+            Fault::Unpublished(_) | Fault::OldCopy(_) | Fault::RefreshedByChance(_) => ViolationKind::StaleRead,
             Fault::ReadAfterWrite | Fault::WriteAfterRead | Fault::WriteAfterWrite => ViolationKind::Race,
             Fault::SharedLine => ViolationKind::SharedLine,
             Fault::LostWrite => ViolationKind::LostWrite,
@@ -315,6 +317,11 @@ impl Names<'_> {
             Fault::OldCopy(holder) => format!(
                 "reads {at} from an old copy in {}, and misses what {by} wrote there; evict the line and tensor_wait 6 \
                  before the first read",
+                self.holder(holder)
+            ),
+            Fault::RefreshedByChance(holder) => format!(
+                "reads {at}, of which {} had an old copy until {by} evicted it, which nothing orders before the read; \
+                 evict the line and tensor_wait 6 before the first read",
                 self.holder(holder)
             ),
             Fault::StoreNotWaited(event) => {

@@ -334,7 +334,6 @@ impl Watch<'_> {
     /// Looks at what a load reads, as early as it may do so: which bytes of each row are bad.
     fn source(&mut self, hart: &Hart, place: u16, from: Rows, level: Level) -> Vec<Bad> {
         let bytes = from.bytes as usize;
-        let mut buffer = [0; 64];
         let mut rows = vec![Bad::NONE; from.rows as usize];
         for (row, bad) in rows.iter_mut().enumerate() {
             if row < 16 && from.mask >> row & 1 == 0 {
@@ -344,7 +343,7 @@ impl Watch<'_> {
             match self.memory.classify(u32::from(hart.id >> 6), addr) {
                 region @ (Region::Dram(_) | Region::Scratchpad(_)) => {
                     if let Some((key, at)) = self.key(region) {
-                        *bad = self.read(place, level, key, at, &mut buffer[..bytes], true);
+                        *bad = self.inspect(place, level, key, at, bytes, true).bad;
                     }
                 }
                 _ => break,

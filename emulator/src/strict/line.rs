@@ -4,6 +4,7 @@
 //! hold just that share it, and so do places with the same older bytes. *Home* is memory itself (L3, or a shire's
 //! scratchpad).
 
+use super::finding::Spot;
 use super::writes::Version;
 
 /// Bytes of a line, bit n for byte n.
@@ -271,6 +272,25 @@ pub struct Published {
     pub mask: Mask,
 }
 
+/// An eviction from a shire's L2.
+#[derive(Clone, Copy, Debug)]
+pub struct Refresh {
+    /// The cache operation.
+    pub spot: Spot,
+    /// The hart's epoch when it had ended.
+    pub epoch: u32,
+}
+
+/// A shire's L2 had an old copy, which was evicted: who did that, and all who have evicted the line since.
+#[derive(Clone, Debug)]
+pub struct Refreshed {
+    pub shire: u16,
+    /// Bytes that were old.
+    pub mask: Mask,
+    /// The first eviction of each hart.
+    pub by: Vec<Refresh>,
+}
+
 /// A line that was written in this launch.
 #[derive(Clone, Debug)]
 pub struct Active {
@@ -282,13 +302,15 @@ pub struct Active {
     older: Vec<Group>,
     pub dirty: Vec<Dirty>,
     pub published: Vec<Published>,
+    pub refreshed: Vec<Refreshed>,
 }
 
 impl Active {
     /// A line about to be written for the first time; `fresh` have copies of it.
     pub fn new(newest: Content, mut fresh: Holders) -> Active {
         fresh.insert(Holder::Home);
-        Active { newest, fresh, older: Vec::new(), dirty: Vec::new(), published: Vec::new() }
+        let (older, dirty, published, refreshed) = Default::default();
+        Active { newest, fresh, older, dirty, published, refreshed }
     }
 
     /// What it would hold without caches.
@@ -355,6 +377,32 @@ impl Active {
             self.fresh.remove(holder);
         } else if let Some(group) = self.find(holder) {
             self.leave(group, holder);
+        }
+    }
+
+    /// The line is evicted from a shire's L2.
+    pub fn evict_shire(&mut self, shire: u16, by: Refresh) {
+        let old = match self.compare(Holder::L2(shire)) {
+            Some((content, Some(newest))) => content.version.differing(&newest.version),
+            _ => 0,
+        };
+        self.forget(Holder::L2(shire));
+        let known = self.refreshed.iter().position(|refreshed| refreshed.shire == shire);
+        match (old, known) {
+            (0, None) => {}
+            (0, Some(known)) => {
+                let known = &mut self.refreshed[known].by;
+                if known.iter().all(|other| other.spot.place != by.spot.place) {
+                    known.push(by);
+                }
+            }
+            (mask, None) => self.refreshed.push(Refreshed { shire, mask, by: vec![by] }),
+            (mask, Some(known)) => {
+                let known = &mut self.refreshed[known];
+                known.mask = mask;
+                known.by.clear();
+                known.by.push(by);
+            }
         }
     }
 

@@ -30,6 +30,6 @@ pub(crate) use results::Results;
 
 pub(crate) use finding::Names;
 pub(crate) use values::Bad;
-pub(crate) use watch::Watch;
+pub(crate) use watch::{Served, Watch};
 pub(crate) use writes::Manner;
 pub(crate) use written::Written;

@@ -33,11 +33,21 @@ pub struct Use {
     pub offset: bool,
 }
 
-/// What `op` uses.
-#[inline]
-pub fn of(op: Op) -> &'static Use {
-    static USES: OnceLock<Vec<Use>> = OnceLock::new();
-    &USES.get_or_init(|| TABLE.iter().map(|row| find(row.op)).collect())[op as usize]
+/// What all instructions use.
+#[derive(Clone, Copy, Debug)]
+pub struct Uses(&'static [Use]);
+
+impl Uses {
+    pub fn new() -> Uses {
+        static USES: OnceLock<Vec<Use>> = OnceLock::new();
+        Uses(USES.get_or_init(|| TABLE.iter().map(|row| find(row.op)).collect()))
+    }
+
+    /// What `op` uses.
+    #[inline]
+    pub fn of(self, op: Op) -> &'static Use {
+        &self.0[op as usize]
+    }
 }
 
 fn field(field: Field) -> u8 {

@@ -4,7 +4,7 @@
 
 use super::finding::{Fault, Finding, Findings, Remnant, Spot};
 use super::line::Mask;
-use super::uses::{self, Use};
+use super::uses::{self, Use, Uses};
 use crate::code::Slot;
 use crate::hart::Hart;
 use et_isa::{Class, Op};
@@ -42,6 +42,7 @@ fn whole(bytes: u32) -> u32 {
 /// The value shadow of one hart.
 #[derive(Clone, Debug)]
 pub struct Values {
+    uses: Uses,
     f: [u32; 32],
     f_origin: [u32; 32],
     /// Registers with bad bytes.
@@ -66,6 +67,7 @@ pub struct Values {
 impl Default for Values {
     fn default() -> Self {
         Values {
+            uses: Uses::new(),
             f: [0; 32],
             f_origin: [0; 32],
             f_any: 0,
@@ -137,7 +139,7 @@ impl Values {
     /// An instruction is about to execute.
     #[inline]
     pub fn step(&mut self, hart: &Hart, slot: &Slot, findings: &mut Findings, spot: Spot) {
-        let used = uses::of(slot.op);
+        let used = self.uses.of(slot.op);
         (self.op, self.rd, self.rs2) = (slot.op, slot.rd, slot.rs2);
         if used.memory_vector {
             self.mask = if matches!(slot.op, Op::Flq2 | Op::Fsq2) { 0xFF } else { hart.m[0] };
@@ -319,13 +321,17 @@ impl Values {
         }
     }
 
-    /// A load of `len` bytes at `addr` has found bad bytes among them.
+    /// A load of `len` bytes at `addr` has found bad bytes among them, or none.
+    #[inline]
     pub fn loaded(&mut self, addr: u64, len: usize, bad: Bad) {
         let lane = self.next_lane(addr, len);
-        if bad.mask == 0 {
-            return;
+        if bad.mask != 0 {
+            self.loaded_bad(lane, len, bad);
         }
-        let used = uses::of(self.op);
+    }
+
+    fn loaded_bad(&mut self, lane: u32, len: usize, bad: Bad) {
+        let used = self.uses.of(self.op);
         let mask = bad.mask as u32;
         if used.f_dest {
             let bytes = match (used.class, len) {
@@ -352,7 +358,7 @@ impl Values {
 
     /// The bad bytes of what the current instruction stores at `addr`.
     pub fn stored(&mut self, addr: u64, len: usize, findings: &mut Findings, spot: Spot) -> Bad {
-        let used = uses::of(self.op);
+        let used = self.uses.of(self.op);
         let lane = self.next_lane(addr, len);
         if matches!(used.class, Class::Store | Class::CoherentStore) {
             let n = usize::from(self.rs2 & 31);
@@ -388,8 +394,9 @@ impl Values {
     }
 
     /// The lane that an access of a vector instruction is for.
+    #[inline]
     fn next_lane(&mut self, addr: u64, len: usize) -> u32 {
-        let used = uses::of(self.op);
+        let used = self.uses.of(self.op);
         if matches!(used.class, Class::Gather | Class::Scatter) {
             if len <= 4 {
                 let lane = self.lanes.trailing_zeros() & 7;

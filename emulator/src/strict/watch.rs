@@ -48,6 +48,14 @@ pub struct Track {
     pub returned: bool,
 }
 
+/// A read.
+#[derive(Clone, Copy, Debug)]
+pub struct Served {
+    pub index: usize,
+    pub holder: Holder,
+    pub bad: Bad,
+}
+
 /// Everything.
 pub struct Watch<'m> {
     pub memory: &'m Memory,
@@ -172,6 +180,7 @@ impl<'m> Watch<'m> {
     }
 
     /// Reads a line's bytes where no cache matters.
+    #[inline]
     fn plain(&self, key: u64, at: usize, out: &mut [u8]) {
         let read = match key.checked_sub(self.scratchpads) {
             None => self.memory.dram.read(64 * key + at as u64, out),
@@ -316,27 +325,47 @@ impl<'m> Watch<'m> {
         self.clocks.knows(place, write.place, epoch)
     }
 
-    /// Reads `out.len()` bytes within a line. What comes back tells which of them are bad, unless that has been
-    /// reported, as it is for normal loads of bytes that somebody wrote.
-    pub fn read(&mut self, place: u16, level: Level, key: u64, at: usize, out: &mut [u8], defer: bool) -> Bad {
+    /// A read of `len` bytes within a line: who serves it, and which of the bytes are bad, unless that has been reported,
+    /// as it is for normal loads of bytes that somebody wrote.
+    #[inline]
+    pub fn inspect(&mut self, place: u16, level: Level, key: u64, at: usize, len: usize, defer: bool) -> Served {
         let index = self.line(key);
-        let mask = span(at, out.len());
+        let mask = span(at, len);
         let holder = self.holder(place, level, key);
         self.note_read(index, place, mask, level != Level::L1);
-        let outside = self.unreadable(index) & mask;
-        if outside != 0 {
-            let address = self.address(key, outside.trailing_zeros() as usize);
-            self.report(place, Fault::Outside { write: false }, Some(address), None);
+        if self.lines[index].outside {
+            self.check_outside(place, index, mask);
         }
         let below = if level == Level::L1 && !self.in_scratchpad(key) { Holder::L2(place / 64) } else { Holder::Home };
         let line = &mut self.lines[index];
-        if line.active.is_none() && line.add_copy(holder) && line.add_copy(below) {
-            let bad = if line.unwritten { self.unwritten_bytes(index) & mask } else { 0 };
-            self.plain(key, at, out);
-            return self.unwritten(place, key, bad, at, 0);
+        let bad = if line.active.is_none() && line.add_copy(holder) && line.add_copy(below) {
+            match line.unwritten {
+                true => self.unwritten(place, key, self.unwritten_bytes(index) & mask, at, 0),
+                false => Bad::NONE,
+            }
+        } else {
+            let fetched = self.fetch(index, holder) || matches!(holder, Holder::L2(_));
+            self.judge(place, index, holder, at, mask, fetched, defer)
+        };
+        Served { index, holder, bad }
+    }
+
+    #[cold]
+    fn check_outside(&mut self, place: u16, index: usize, mask: Mask) {
+        let outside = self.unreadable(index) & mask;
+        if outside != 0 {
+            let address = self.address(self.lines.key(index), outside.trailing_zeros() as usize);
+            self.report(place, Fault::Outside { write: false }, Some(address), None);
         }
-        self.fetch(index, holder);
-        self.judge(place, index, holder, at, mask, out, defer)
+    }
+
+    /// The bytes of a line from byte `at` on, as `holder` has them.
+    #[inline]
+    pub fn serve(&self, index: usize, holder: Holder, at: usize, out: &mut [u8]) {
+        match self.lines[index].active.as_ref().and_then(|active| active.content(holder)) {
+            Some(content) => out.copy_from_slice(&content.bytes[at..at + out.len()]),
+            None => self.plain(self.lines.key(index), at, out),
+        }
     }
 
     /// Bytes of `bad` hold nothing.
@@ -356,14 +385,12 @@ impl<'m> Watch<'m> {
     }
 
     /// Reads a line's bytes without judging.
+    #[inline]
     pub fn look(&mut self, place: u16, level: Level, key: u64, at: usize, out: &mut [u8]) {
         let index = self.line(key);
         let holder = self.holder(place, level, key);
         self.fetch(index, holder);
-        match self.lines[index].active.as_ref().and_then(|active| active.content(holder)) {
-            Some(content) => out.copy_from_slice(&content.bytes[at..at + out.len()]),
-            None => self.plain(key, at, out),
-        }
+        self.serve(index, holder, at, out);
     }
 
     /// A value that means nothing is about to be left where others read it.
