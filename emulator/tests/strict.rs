@@ -788,22 +788,20 @@ fn commands_leave_nothing_behind() {
     clean(1, dirty(|k| _ = k.publish(DATA, 2)));
     let mask = |restore: fn(&mut Kernel)| {
         kernel().hart(A, move |k| {
-            k.program.word(0x5600_707B | 1 << 20); // mov.m.x m0, x0, 15
+            k.name("mask").program.word(0x5600_707B | 1 << 20); // mov.m.x m0, x0, 15
             restore(k);
         })
     };
-    let lanes = |kernel: Kernel| {
-        let found = violations(run(&strict(1), &kernel.finish(), None).unwrap_err());
-        assert_eq!(found[0].kind, ViolationKind::FpState, "{found:#?}");
-    };
-    lanes(mask(|_| ()));
+    wrong(1, mask(|k| _ = k.store("store", DATA)), ViolationKind::FpState, "mask", None);
     clean(1, mask(|k| _ = k.program.word(0x57F0_707B))); // mov.m.x m0, x0, 0xff
-    let mode = |mode: u32| {
+    let mode = |last: u32| {
         kernel().hart(A, move |k| {
-            k.program.csrwi(0x002, mode);
+            k.program.csrwi(0x002, 1);
+            k.name("mode").program.csrwi(0x002, last);
+            k.store("store", DATA);
         })
     };
-    lanes(mode(2));
+    wrong(1, mode(2), ViolationKind::FpState, "mode", None);
     clean(1, mode(0));
 }
 

@@ -1,6 +1,6 @@
 //! What a hart does besides accesses of shared memory: instructions, its stack, commands, and its end.
 
-use super::finding::{Fault, Finding};
+use super::finding::{Fault, Finding, Spot};
 use super::values::Bad;
 use super::watch::Watch;
 use crate::code::Slot;
@@ -9,12 +9,59 @@ use crate::machine::stack;
 use crate::memory::OPEN_BASE;
 use et_isa::Op;
 
+/// The state of a hart's floating-point unit that the compiler counts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fp {
+    /// The rounding mode.
+    mode: u8,
+    /// The lane mask m0.
+    lanes: u8,
+}
+
+impl Default for Fp {
+    fn default() -> Fp {
+        Fp { mode: 0, lanes: 0xFF }
+    }
+}
+
+impl Fp {
+    #[inline]
+    fn of(hart: &Hart) -> Fp {
+        Fp { mode: (hart.fcsr >> 5 & 7) as u8, lanes: hart.m[0] }
+    }
+}
+
+/// Which instructions changed the state last.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LastChange {
+    state: Fp,
+    mode: Option<Spot>,
+    lanes: Option<Spot>,
+}
+
+impl LastChange {
+    fn change(&mut self, to: Fp, by: Spot) {
+        if to.mode != self.state.mode {
+            self.mode = Some(by);
+        }
+        if to.lanes != self.state.lanes {
+            self.lanes = Some(by);
+        }
+        self.state = to;
+    }
+}
+
 impl Watch<'_> {
     /// An instruction is about to execute.
     #[inline]
     pub fn step(&mut self, hart: &Hart, slot: &Slot) {
         let place = self.place(hart);
-        self.harts[usize::from(place)].pc = hart.pc;
+        let track = &mut self.harts[usize::from(place)];
+        let fp = Fp::of(hart);
+        if track.fp.state != fp {
+            track.fp.change(fp, Spot { place, command: track.command, pc: track.pc });
+        }
+        track.pc = hart.pc;
         let command = hart.validation[3] as u32;
         if self.harts[usize::from(place)].command != command {
             self.change_command(hart, place, command);
@@ -35,13 +82,19 @@ impl Watch<'_> {
         self.harts[usize::from(place)].command = command;
     }
 
+    /// What is to be as it was before: the instruction that changed it last is told of.
     fn check_fp(&mut self, hart: &Hart, place: u16) {
-        let mode = hart.fcsr >> 5 & 7;
-        if mode != 0 {
-            self.report(place, Fault::Rounding(mode as u8), None, None);
-        }
-        if hart.m[0] != 0xFF {
-            self.report(place, Fault::LaneMask(hart.m[0]), None, None);
+        let now = Fp::of(hart);
+        let here = self.spot(place);
+        let LastChange { mode, lanes, .. } = self.harts[usize::from(place)].fp;
+        for (fault, wrong, spot) in [
+            (Fault::Rounding(now.mode), now.mode != Fp::default().mode, mode),
+            (Fault::LaneMask(now.lanes), now.lanes != Fp::default().lanes, lanes),
+        ] {
+            if wrong {
+                let spot = spot.unwrap_or(here);
+                self.findings.report(Finding { fault, spot, other: None, used: None, address: None });
+            }
         }
     }
 

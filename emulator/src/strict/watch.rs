@@ -2,6 +2,7 @@
 
 use super::clock::Clocks;
 use super::finding::{Fault, Finding, Findings, Spot};
+use super::hart::LastChange;
 use super::hazard::Unit;
 use super::line::{Active, Content, Holder, Mask, Published, Versions};
 use super::lines::{self, Lines, Noted};
@@ -45,6 +46,7 @@ pub struct Track {
     pub pending: Vec<Pending>,
     pub noted: Noted,
     pub values: Values,
+    pub fp: LastChange,
     pub returned: bool,
 }
 
@@ -98,6 +100,7 @@ impl<'m> Watch<'m> {
                 pending: Vec::new(),
                 noted: Noted::default(),
                 values: Values::default(),
+                fp: LastChange::default(),
                 returned: false,
             })
             .collect();
