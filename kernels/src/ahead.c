@@ -41,12 +41,15 @@ static bool is_product(const struct et_command *cmd)
 // The rows that this shire takes of the products of a call.
 static void fetch_weights(const struct et_command *cmd, const struct et_command *end, const struct et_grid *grid)
 {
-    if (!et_is_quantised(cmd->src[0].type)) {
+    // Products of plain weights, and those of a pair for a GLU, are dealt out one by one.
+    bool quantised = et_is_quantised(cmd->src[0].type);
+    if (!quantised || end[-1].kernel == ET_KERNEL_GLU) {
+        uint32_t unit = quantised ? 16 : 4;
         for (; cmd != end; ++cmd) {
             if (!is_product(cmd))
                 continue;
-            struct et_range groups = et_share((cmd->src[0].ne[1] + 3) / 4, 1, grid->shire, grid->shires);
-            fetch_rows(&cmd->src[0], groups.begin * 4, groups.end * 4, grid);
+            struct et_range mine = et_share((cmd->src[0].ne[1] + unit - 1) / unit, 1, grid->shire, grid->shires);
+            fetch_rows(&cmd->src[0], mine.begin * unit, mine.end * unit, grid);
         }
         return;
     }

@@ -16,8 +16,9 @@
 // sums run over lines in order, each line's from zero, so results do not depend on how the work is divided.
 //
 // Products with the same columns are done in one call: the slices are made once, and the strips of all are dealt out as
-// one sequence.
+// one sequence. Of a pair whose results a GLU combines, the same minions take the same strips.
 #include "et_dequant.h"
+#include "et_math.h"
 #include "et_mul_mat.h"
 #include "et_tensor_unit.h"
 
@@ -37,6 +38,7 @@
 struct scratch {
     uint8_t strip[16 * STRIP_PITCH];
     uint8_t slices[ET_INT8_SLICES][SLICE_BYTES];
+    uint8_t stash[PASS_COLUMNS * ET_LINE];
 };
 _Static_assert(sizeof(struct scratch) <= MINION_SCRATCH, "fits the minion's scratchpad");
 
@@ -62,15 +64,17 @@ struct problem {
     const struct et_grid *grid;
     const struct et_tensor *x;
     struct product products[PRODUCTS_MAX];
-    uint32_t count;   // of products; several have one matrix each
-    uint32_t type;    // of the weights
-    uint32_t bytes;   // of a block
-    uint32_t blocks;  // of a row
-    uint32_t lines;   // of a row: pairs of blocks
-    uint32_t columns; // that multiply with one matrix
+    uint32_t count;               // of products; several have one matrix each
+    const struct et_command *glu; // what combines two products, of which the first goes through the function; or 0
+    uint32_t type;                // of the weights
+    uint32_t bytes;               // of a block
+    uint32_t blocks;              // of a row
+    uint32_t lines;               // of a row: pairs of blocks
+    uint32_t columns;             // that multiply with one matrix
     uint32_t ratio2, ratio3;
-    uint32_t strips; // of one matrix of every product
+    uint32_t strips; // of one matrix of every product, or of a pair
     uint64_t units;  // strips of all matrices
+    uint64_t stash;  // room for a pass's results of a pair's second product
     bool ready;      // this hart knows that the round's slices are there
 };
 
@@ -86,13 +90,22 @@ struct strip {
 static struct strip find_strip(const struct problem *p, uint64_t unit)
 {
     const struct product *of = p->products;
-    for (const struct product *last = of + p->count - 1; of != last && unit >= of->strips; ++of)
+    for (const struct product *last = of + (p->glu ? 1 : p->count) - 1; of != last && unit >= of->strips; ++of)
         unit -= of->strips;
     struct strip s = {.product = of, .matrix = (uint32_t)unit < of->strips ? 0 : (uint32_t)(unit / of->strips)};
     s.row = (uint32_t)(unit - (uint64_t)s.matrix * of->strips) * 16;
     s.rows = of->w->ne[1] - s.row < 16 ? of->w->ne[1] - s.row : 16;
     uint32_t i3 = s.matrix ? s.matrix / of->w->ne[2] : 0;
     s.addr = et_row(of->w, s.row, s.matrix - i3 * of->w->ne[2], i3);
+    return s;
+}
+
+// The strip of the pair's second product that belongs to one of the first.
+static struct strip find_twin(const struct problem *p, const struct strip *first)
+{
+    struct strip s = *first;
+    s.product = &p->products[1];
+    s.addr = et_row(s.product->w, s.row, 0, 0);
     return s;
 }
 
@@ -403,30 +416,34 @@ static void copy_strip(const struct problem *p, const struct et_tensor *w, uint6
     V("fadd.ps " hi ", " hi ", f1, rne")
 #define LOAD_COLUMN(i) t_load((load_a | T_TO_LINE(8 * (i & 1))) + i * SLICE_BYTES, ET_LINE)
 
-// The F16 at `src` of each row, as F32; the offsets of the rows are in f21 and f23.
-#define ROW_SCALES(lo, hi, src)                                                                                        \
+// The F16 at `src` of each row, and at `next` if there is one, as F32; the offsets of the rows are in f21 and f23. Both
+// of a row are often on one line, which is still in L1 for the second.
+#define ROW_SCALES(lo, hi, src, next_lo, next_hi, next)                                                                \
     V_GATHER("fgh.ps", lo, "f21", src);                                                                                \
+    if (next)                                                                                                          \
+        V_GATHER("fgh.ps", next_lo, "f21", next);                                                                      \
     V_GATHER("fgh.ps", hi, "f23", src);                                                                                \
+    if (next)                                                                                                          \
+        V_GATHER("fgh.ps", next_hi, "f23", next);                                                                      \
     V_F16_TO_F32(lo, "f20", "f22");                                                                                    \
-    V_F16_TO_F32(hi, "f20", "f22")
+    V_F16_TO_F32(hi, "f20", "f22");                                                                                    \
+    if (next) {                                                                                                        \
+        V_F16_TO_F32(next_lo, "f20", "f22");                                                                           \
+        V_F16_TO_F32(next_hi, "f20", "f22");                                                                           \
+    } else {                                                                                                           \
+        V("fbci.pi " next_lo ", 0");                                                                                   \
+        V("fbci.pi " next_hi ", 0");                                                                                   \
+    }
 
 // What COLUMN needs of the two blocks of a line, the second of which may not be there.
 static inline void load_scales(uint64_t src, uint32_t bytes, bool second, bool minima)
 {
-    ROW_SCALES("f8", "f9", src);
+    uint64_t next = second ? src + bytes : 0;
+    ROW_SCALES("f8", "f9", src, "f18", "f19", next);
     if (minima) {
-        ROW_SCALES("f10", "f11", src + 2);
-    }
-    if (second) {
-        ROW_SCALES("f18", "f19", src + bytes);
-        if (minima) {
-            ROW_SCALES("f12", "f13", src + bytes + 2);
-        }
-    } else {
-        V("fbci.pi f18, 0");
-        V("fbci.pi f19, 0");
-        V("fbci.pi f12, 0");
-        V("fbci.pi f13, 0");
+        src += 2;
+        next += second ? 2 : 0;
+        ROW_SCALES("f10", "f11", src, "f12", "f13", next);
     }
 }
 
@@ -562,57 +579,93 @@ static void get_floats(const struct et_tensor *t, uint64_t src, uint32_t rows)
     v_all_lanes();
 }
 
-// The results of one strip and column, in f0 and f1.
+// One strip's and column's results in f0 and f1 to where they go: the product, and what becomes of it. Of a pair the
+// second product's are in f18 and f19.
 static void store_results(const struct problem *p, const struct strip *s, uint32_t column)
 {
     const struct et_product *product = &s->product->is;
     struct et_index i = find_column(p, s->matrix, column);
-    uint64_t dst = et_row(&product->cmd->dst, i.i1, i.i2, i.i3) + s->row * 4ull;
+    uint64_t first = s->row * 4ull, dst = et_row(&product->cmd->dst, i.i1, i.i2, i.i3) + first, result = dst;
     if (product->add) {
         const struct et_tensor *other = et_added(product);
-        uint64_t sum = et_row(&product->add->dst, i.i1, i.i2, i.i3) + s->row * 4ull;
-        get_floats(other, et_added_row(other, i.i1, i.i2, i.i3) + s->row * 4ull, s->rows);
-        if (sum != dst)
+        result = et_row(&product->add->dst, i.i1, i.i2, i.i3) + first;
+        get_floats(other, et_added_row(other, i.i1, i.i2, i.i3) + first, s->rows);
+        if (result != dst)
             put_floats(dst, s->rows);
         V("fadd.ps f0, f0, f4, rne");
         V("fadd.ps f1, f1, f5, rne");
-        dst = sum;
     }
-    put_floats(dst, s->rows);
+    if (p->glu) {
+        uint64_t twin = et_row(&p->products[1].is.cmd->dst, i.i1, i.i2, i.i3) + first;
+        result = et_row(&p->glu->dst, i.i1, i.i2, i.i3) + first;
+        if (result != dst)
+            put_floats(dst, s->rows);
+        V("fsgnj.ps f8, f0, f0");
+        V("fsgnj.ps f9, f1, f1");
+        V("fsgnj.ps f0, f18, f18");
+        V("fsgnj.ps f1, f19, f19");
+        if (result != twin)
+            put_floats(twin, s->rows);
+        V("fsgnj.ps f0, f9, f9");
+        v_silu();
+        V("fmul.ps f9, f0, f19");
+        V("fsgnj.ps f0, f8, f8");
+        v_silu();
+        V("fmul.ps f0, f0, f18");
+        V("fsgnj.ps f1, f9, f9");
+    }
+    put_floats(result, s->rows);
 }
 
-// Lines begin .. end of a strip with all columns of its matrix; `index` and `count` place the columns' slices in the
-// round. Without `sums` these are all lines, and the results are stored.
-static void multiply_strip(struct problem *p, const struct strip *s, uint32_t begin, uint32_t end, uint32_t index,
-                           uint32_t count, struct sums sums)
+// Lines begin .. end of a strip with `columns` columns from `first` on: f24-f31, or lines in scratchpad. The columns'
+// slices are the round's from `index` on, out of `count`.
+static void multiply_pass(struct problem *p, const struct strip *s, uint32_t begin, uint32_t end, uint32_t first,
+                          uint32_t columns, uint32_t index, uint32_t count, struct sums sums)
 {
     const struct et_tensor *w = s->product->w;
     row_offsets(w->nb[1], s->rows);
+    clear_sums();
+    for (uint32_t line = begin, next; line < end; line = next) {
+        next = (line / CHUNK_LINES + 1) * CHUNK_LINES;
+        if (next > end)
+            next = end;
+        uint32_t blocks = (2 * next < p->blocks ? 2 * next : p->blocks) - 2 * line;
+        uint64_t src = s->addr + (uint64_t)line * 2 * p->bytes;
+        uint64_t slice = slice_address(p->grid, line, index + first, count);
+        struct sums to = sums;
+        if (sums.addr)
+            to.addr += first * sums.pitch + (uint64_t)line * ET_LINE;
+        copy_strip(p, w, src, s->rows, blocks);
+        if (p->type == ET_Q4_1)
+            multiply_chunk_minima(p, src, blocks, slice, columns, to);
+        else
+            multiply_chunk(p, src, blocks, slice, columns, to);
+    }
+}
+
+// A whole strip with all columns of its matrix.
+static void multiply_strip(struct problem *p, const struct strip *s, uint32_t index, uint32_t count)
+{
+    const struct sums none = {0, 0};
     for (uint32_t first = 0; first < p->columns; first += PASS_COLUMNS) {
         uint32_t columns = p->columns - first < PASS_COLUMNS ? p->columns - first : PASS_COLUMNS;
-        clear_sums();
-        for (uint32_t line = begin, next; line < end; line = next) {
-            next = (line / CHUNK_LINES + 1) * CHUNK_LINES;
-            if (next > end)
-                next = end;
-            uint32_t blocks = (2 * next < p->blocks ? 2 * next : p->blocks) - 2 * line;
-            uint64_t src = s->addr + (uint64_t)line * 2 * p->bytes;
-            uint64_t slice = slice_address(p->grid, line, index + first, count);
-            struct sums to = sums;
-            if (sums.addr)
-                to.addr += first * sums.pitch + (uint64_t)line * ET_LINE;
-            copy_strip(p, w, src, s->rows, blocks);
-            if (p->type == ET_Q4_1)
-                multiply_chunk_minima(p, src, blocks, slice, columns, to);
-            else
-                multiply_chunk(p, src, blocks, slice, columns, to);
+        if (p->glu) {
+            struct strip twin = find_twin(p, s);
+            multiply_pass(p, &twin, 0, p->lines, first, columns, index, count, none);
+            t_store_rows(p->stash, 12, columns, ET_LINE);
+            T_WAIT(T_EVENT_STORE);
+            et_evict(p->stash, columns * ET_LINE, 1);
+            et_wait_cache();
         }
-        if (sums.addr)
-            continue;
+        multiply_pass(p, s, 0, p->lines, first, columns, index, count, none);
 #define STORE_COLUMN(i, lo, hi)                                                                                        \
     if (columns > i) {                                                                                                 \
         V("fsgnj.ps f0, " lo ", " lo);                                                                                 \
         V("fsgnj.ps f1, " hi ", " hi);                                                                                 \
+        if (p->glu) {                                                                                                  \
+            V_LOAD("f18", p->stash, i *ET_LINE);                                                                       \
+            V_LOAD("f19", p->stash, i *ET_LINE + 32);                                                                  \
+        }                                                                                                              \
         store_results(p, s, first + i);                                                                                \
     }
         STORE_COLUMN(0, "f24", "f25");
@@ -623,10 +676,20 @@ static void multiply_strip(struct problem *p, const struct strip *s, uint32_t be
     }
 }
 
-// Adds up the lines' sums of a strip and column, and stores the result.
-static void add_lines(const struct problem *p, const struct strip *s, uint32_t column, struct sums sums)
+// Lines begin .. end of a strip with all columns of its matrix, for add_strip.
+static void multiply_part(struct problem *p, const struct strip *s, uint32_t begin, uint32_t end, uint32_t index,
+                          uint32_t count, struct sums sums)
 {
-    uint64_t at = sums.addr + column * sums.pitch, end = at + (uint64_t)p->lines * ET_LINE;
+    for (uint32_t first = 0; first < p->columns; first += PASS_COLUMNS) {
+        uint32_t columns = p->columns - first < PASS_COLUMNS ? p->columns - first : PASS_COLUMNS;
+        multiply_pass(p, s, begin, end, first, columns, index, count, sums);
+    }
+}
+
+// f0 and f1: the sum of the lines from `at` on.
+static void add_lines(const struct problem *p, uint64_t at)
+{
+    uint64_t end = at + (uint64_t)p->lines * ET_LINE;
     et_evict(at, end - at, 1);
     et_wait_cache();
     V("fbci.pi f0, 0");
@@ -637,6 +700,17 @@ static void add_lines(const struct problem *p, const struct strip *s, uint32_t c
         V("fadd.ps f0, f0, f4, rne");
         V("fadd.ps f1, f1, f5, rne");
     }
+}
+
+// Adds up the lines of a strip and column, and stores the result.
+static void add_strip(const struct problem *p, const struct strip *s, uint32_t column, struct sums sums)
+{
+    if (p->glu) {
+        add_lines(p, sums.addr + (p->columns + column) * sums.pitch);
+        V("fsgnj.ps f18, f0, f0");
+        V("fsgnj.ps f19, f1, f1");
+    }
+    add_lines(p, sums.addr + column * sums.pitch);
     store_results(p, s, column);
 }
 
@@ -660,7 +734,8 @@ static void multiply_round(struct problem *p, uint64_t begin, uint64_t end, uint
     // The lines' sums lie behind the slices.
     uint32_t slices = (p->lines + 31) / 32 * count;
     struct sums sums = {0, (uint64_t)p->lines * ET_LINE};
-    if (rest && rest <= 16 && p->columns * sums.pitch <= (ET_INT8_SLICES - slices) * SLICE_BYTES) {
+    uint64_t room = (p->glu ? 2 : 1) * p->columns * sums.pitch;
+    if (rest && rest <= 16 && room <= (ET_INT8_SLICES - slices) * SLICE_BYTES) {
         parts = 32 / rest < p->lines ? 32 / rest : p->lines;
         if (parts > 1) {
             uint64_t whole = (end - begin) / 32;
@@ -671,16 +746,21 @@ static void multiply_round(struct problem *p, uint64_t begin, uint64_t end, uint
         forget_slices(p, count);
     for (uint64_t unit = begin + mine.begin; unit < begin + mine.end; ++unit) {
         struct strip s = find_strip(p, unit);
-        multiply_strip(p, &s, 0, p->lines, (s.matrix - matrix) * p->columns, count, (struct sums){0, 0});
+        multiply_strip(p, &s, (s.matrix - matrix) * p->columns, count);
     }
     if (parts > 1) {
         uint64_t area = offsetof(struct scratch, slices) + slices * SLICE_BYTES;
         uint32_t which = grid->lane / parts, part = grid->lane % parts;
         if (which < rest) {
             struct strip s = find_strip(p, end - rest + which);
+            uint32_t first = p->lines * part / parts, last = p->lines * (part + 1) / parts;
             sums.addr = minion_scratch(grid, which) + area;
-            multiply_strip(p, &s, p->lines * part / parts, p->lines * (part + 1) / parts,
-                           (s.matrix - matrix) * p->columns, count, sums);
+            multiply_part(p, &s, first, last, (s.matrix - matrix) * p->columns, count, sums);
+            if (p->glu) {
+                struct strip twin = find_twin(p, &s);
+                sums.addr += p->columns * sums.pitch;
+                multiply_part(p, &twin, first, last, 0, count, sums);
+            }
         }
         T_WAIT(T_EVENT_STORE);
         await_slices(p);
@@ -690,7 +770,7 @@ static void multiply_round(struct problem *p, uint64_t begin, uint64_t end, uint
             uint32_t column = i / rest;
             struct strip s = find_strip(p, end - rest + (i - column * rest));
             sums.addr = minion_scratch(grid, i - column * rest) + area;
-            add_lines(p, &s, column, sums);
+            add_strip(p, &s, column, sums);
         }
     }
     await_slices(p);
@@ -711,12 +791,25 @@ static void read_problem(struct problem *p, const struct et_command *cmd, const 
     p->ratio3 = x->ne[3] / w->ne[3];
     p->columns = p->ratio2 * p->ratio3 * x->ne[1];
     p->count = p->strips = 0;
-    for (const struct et_command *end = et_group_end(cmd); cmd != end;) {
+    p->glu = 0;
+    p->stash = grid->scratch + offsetof(struct scratch, stash);
+    const struct et_command *end = et_group_end(cmd);
+    if (end[-1].kernel == ET_KERNEL_GLU)
+        p->glu = --end;
+    while (cmd != end) {
         struct product *product = &p->products[p->count++];
         product->is = et_next_product(&cmd, end);
         product->w = &product->is.cmd->src[0];
         product->strips = (product->w->ne[1] + 15) / 16;
         p->strips += product->strips;
+    }
+    if (p->glu) {
+        p->strips = p->products[0].strips;
+        if (p->products[0].is.cmd->dst.addr != p->glu->src[0].addr) {
+            struct product second = p->products[0];
+            p->products[0] = p->products[1];
+            p->products[1] = second;
+        }
     }
     p->units = (uint64_t)w->ne[2] * w->ne[3] * p->strips;
 }
