@@ -2,8 +2,8 @@
 //
 // An operation is an inline function over registers: first source in f0, second in f8, result in f0; it may change
 // f0-f7 and f8. What it needs per row is loaded into f20-f27 before. et_elementwise divides dst into pieces of rows,
-// sees to refreshing and publishing, and calls the operation's loop for each piece. Of a group, it calls the loops of all
-// members for a few lines at a time, so that each finds in L1 what the one before has left.
+// sees to refreshing and publishing, and calls the operation's loop for each piece. Of a group, it calls the loops of
+// all members for a few lines at a time, so that each finds in L1 what the one before has left.
 #ifndef ET_ELEMENTWISE_H
 #define ET_ELEMENTWISE_H
 

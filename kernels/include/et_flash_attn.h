@@ -63,6 +63,38 @@ static inline uint32_t ceil_div(uint32_t a, uint32_t b)
     return (a + b - 1) / b;
 }
 
+// Evicts, or fetches to L2, `bytes` of each of `rows` rows, `stride` bytes apart.
+#define ROWS_OPERATION(name, csr, one, dest)                                                                           \
+    static inline void name(uint64_t addr, uint64_t stride, uint32_t rows, uint64_t bytes)                             \
+    {                                                                                                                  \
+        if (stride % ET_LINE) {                                                                                        \
+            for (; rows; --rows, addr += stride)                                                                       \
+                one(addr, bytes, dest);                                                                                \
+            return;                                                                                                    \
+        }                                                                                                              \
+        register uint64_t x31 __asm__("x31") = stride;                                                                 \
+        for (uint64_t line = addr & ~63ull; line < addr + bytes; line += ET_LINE) {                                    \
+            uint64_t at = line;                                                                                        \
+            for (uint32_t left = rows, n; left; left -= n, at += n * stride) {                                         \
+                n = left < 16 ? left : 16;                                                                             \
+                __asm__ volatile("csrw " csr ", %0" ::"r"((uint64_t)(dest) << 58 | at | (n - 1)), "r"(x31)             \
+                                 : "memory");                                                                          \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+ROWS_OPERATION(evict_rows, "evict_va", et_evict, 2)
+ROWS_OPERATION(prefetch_rows, "prefetch_va", et_prefetch, 1)
+#undef ROWS_OPERATION
+
+// f24 = factor of a row of O. f19: maximum, f23: sum of weights, both in all lanes; a sink takes its share of the sum.
+void et_flash_attn_factor(const struct attention *a, uint32_t head);
+
+// A row of O at `o` times f24 to dst.
+void et_flash_attn_store(const struct attention *a, uint64_t o, uint64_t dst);
+
+// Does everything, if rows are so few that several minions share each; false: nothing done. src/flash_attn_row.c.
+bool et_flash_attn_rows(const struct attention *a, const struct et_grid *grid);
+
 // The three steps for `count` keys from `key` on; nothing when the mask hides them from all rows.
 void et_flash_attn_tile(const struct attention *a, const struct unit *u, uint32_t key, uint32_t count);
 

@@ -83,16 +83,20 @@ static inline void t_store_lines(uint64_t addr, uint32_t line, uint32_t rows, ui
     __asm__ volatile("csrw tensor_store, %0" ::"r"(operands), "r"(x31) : "memory");
 }
 
-// Adds f0 of this minion to that of the one 2^level before it in an aligned group of 2^(level + 1), or gives it back
-// from there; others do nothing. Steps of all levels, up and then down, leave the sum of a group in all its members.
-static inline void t_sum_up(uint64_t level)
+// Steps of a tree over aligned groups of minions, by their numbers on the chip. Up: of `count` registers from f`first`
+// on, those of a minion are combined with those of the one 2^level after it; that one only gives, others do nothing.
+// Down: copies the other way. All levels up and then down leave the same in all members of a group.
+enum t_combine { T_ADD = 0, T_MAX = 2 };
+static inline void t_up(enum t_combine how, uint64_t first, uint64_t count, uint64_t level)
 {
-    __asm__ volatile("csrw tensor_reduce, %0" ::"r"(1ull << 16 | level << 3 | 3) : "memory");
+    uint64_t operands = first << 57 | (uint64_t)how << 24 | count << 16 | level << 3 | 3;
+    __asm__ volatile("csrw tensor_reduce, %0" ::"r"(operands) : "memory");
 }
 
-static inline void t_copy_down(uint64_t level)
+static inline void t_down(uint64_t first, uint64_t count, uint64_t level)
 {
-    __asm__ volatile("csrw tensor_reduce, %0" ::"r"(8ull << 24 | 1ull << 16 | level << 3 | 2) : "memory");
+    uint64_t operands = first << 57 | 8ull << 24 | count << 16 | level << 3 | 2;
+    __asm__ volatile("csrw tensor_reduce, %0" ::"r"(operands) : "memory");
 }
 
 #endif

@@ -10,6 +10,8 @@
 // token with few heads), ranges of keys go to different minions, their sums to the workspace, and all harts combine
 // them.
 //
+// Few rows, such as those of a token with its heads, are better off without tiles: flash_attn_row.c takes them.
+//
 // Weights of 0 are exact zeros, and the tensor unit skips a zero weight: what lies in hidden rows of V never counts.
 #include "et_flash_attn.h"
 
@@ -146,11 +148,11 @@ static void start_unit(const struct attention *a, const struct unit *u)
     et_publish_scratch(a->s_rows, (uint64_t)u->rows * TILE_BYTES);
 }
 
-// A row of O times f24 to dst. Global stores: rows of dst may share lines.
-static void store_result(const struct attention *a, uint64_t o, uint64_t dst)
+// Global stores where rows of dst may share lines.
+void et_flash_attn_store(const struct attention *a, uint64_t o, uint64_t dst)
 {
-    bool split = kv_split(a->v->type);
-    uint64_t second = split ? 4 : 32;
+    bool split = kv_split(a->v->type), owned = a->dst->flags & ET_LINES_OWNED && a->cmd->row_unit == 1;
+    uint64_t second = split ? 4 : 32, begin = dst;
     V_LOAD("f30", (uintptr_t)every_second, 0);
     if (!split)
         V("fsrli.pi f30, f30, 1");
@@ -166,15 +168,22 @@ static void store_result(const struct attention *a, uint64_t o, uint64_t dst)
         V("fmul.ps f0, f0, f24, rne");
         V("fmul.ps f1, f1, f24, rne");
         v_lanes(low);
-        V_GATHER("fscwg.ps", "f0", "f30", dst);
+        if (owned)
+            V_GATHER("fscw.ps", "f0", "f30", dst);
+        else
+            V_GATHER("fscwg.ps", "f0", "f30", dst);
         v_lanes(high);
-        V_GATHER("fscwg.ps", "f1", "f30", dst + second);
+        if (owned)
+            V_GATHER("fscw.ps", "f1", "f30", dst + second);
+        else
+            V_GATHER("fscwg.ps", "f1", "f30", dst + second);
         v_all_lanes();
     }
+    if (owned)
+        et_publish(begin, (uint64_t)a->dv * 4);
 }
 
-// f24 = factor of a row of O. f19: maximum, f23: sum of weights, both in all lanes; a sink takes its share of the sum.
-static void row_factor(const struct attention *a, uint32_t head)
+void et_flash_attn_factor(const struct attention *a, uint32_t head)
 {
     V("fbci.ps f24, 0x3F800");
     if (a->sinks->ne[0]) {
@@ -217,8 +226,8 @@ static void finish_unit(const struct attention *a, const struct unit *u)
         V_REDUCE("fadd.ps", "f23", "f0");
         V_BCAST_BITS("f19", s->rows[r].maximum);
         if (a->splits == 1) {
-            row_factor(a, head);
-            store_result(a, o, et_row(a->dst, head, token, u->i3));
+            et_flash_attn_factor(a, head);
+            et_flash_attn_store(a, o, et_row(a->dst, head, token, u->i3));
         } else {
             uint64_t out = partial(a, u->i3, head, token, u->split);
             V_STORE("f19", out, 0);
@@ -293,8 +302,8 @@ static void combine(const struct attention *a, uint32_t row, uint64_t share)
         V_STORE("f0", sum + i, 0);
         V_STORE("f1", sum + i, 32);
     }
-    row_factor(a, head);
-    store_result(a, sum, et_row(a->dst, head, token, i3));
+    et_flash_attn_factor(a, head);
+    et_flash_attn_store(a, sum, et_row(a->dst, head, token, i3));
     et_publish_scratch(share, SPLITS_MAX * 4 + a->o_pitch);
 }
 
@@ -302,6 +311,8 @@ uint32_t et_flash_attn(const struct et_command *cmd, const struct et_grid *grid)
 {
     struct attention a;
     plan(&a, cmd, grid);
+    if (et_flash_attn_rows(&a, grid))
+        return ET_OK;
     if (grid->thread == 0) {
         for (uint32_t item = grid->minion; item < a.units * a.splits; item += grid->minions)
             run_unit(&a, item);

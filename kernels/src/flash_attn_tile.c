@@ -19,16 +19,11 @@ static void forget(uint64_t addr, uint64_t stride, uint32_t rows)
 // Refreshes `bytes` of each of up to 16 rows, `stride` bytes apart.
 static void refresh_rows(const struct et_tensor *t, uint64_t addr, uint64_t stride, uint32_t rows, uint64_t bytes)
 {
-    if (!(t->flags & ET_REFRESH))
-        return;
-    if (stride % 64 == 0) {
-        for (uint64_t line = addr & ~63ull; line < addr + bytes; line += 64)
-            evict_lines(2, line, stride, rows);
-    } else {
-        for (; rows; --rows, addr += stride)
-            et_evict(addr, bytes, 2);
+    if (t->flags & ET_REFRESH) {
+        evict_rows(addr, stride, rows, bytes);
+        et_wait_cache();
     }
-    et_wait_cache();
+    prefetch_rows(addr, stride, rows, bytes);
 }
 
 // Which groups of 16 keys of a tile some row sees, one bit each.

@@ -1,8 +1,9 @@
 // RMS_NORM, NORM and L2_NORM: rows divided by their root mean square, deviation or length.
 //
 // In a group, a sum may come before (the row is its result) and up to two operations on the result after. They are done
-// a few lines at a time beside the norm's first and last pass. Where rows are few, several minions share one: each takes
-// a run of lines, and the tensor unit adds up their sums, in an order that depends on the row's length and number only.
+// a few lines at a time beside the norm's first and last pass. Where rows are few, several minions share one: each
+// takes a run of lines, and the tensor unit adds up their sums, in an order that depends on the row's length and number
+// only.
 #include "et_elementwise.h"
 #include "et_math.h"
 #include "et_tensor_unit.h"
@@ -137,9 +138,9 @@ static void total(uint32_t levels)
     V("fadd.ps f0, f20, f22");
     if (levels) {
         for (uint32_t level = 0; level < levels; ++level)
-            t_sum_up(level);
+            t_up(T_ADD, 0, 1, level);
         for (uint32_t level = levels; level; --level)
-            t_copy_down(level - 1);
+            t_down(0, 1, level - 1);
         T_WAIT(T_EVENT_REDUCE);
     }
     V_REDUCE("fadd.ps", "f0", "f1");
