@@ -1,6 +1,7 @@
 //! What a hart does besides accesses of shared memory: instructions, its stack, commands, and its end.
 
 use super::finding::{Fault, Finding, Spot};
+use super::line::Holder;
 use super::values::Bad;
 use super::watch::Watch;
 use crate::code::Slot;
@@ -106,6 +107,52 @@ impl Watch<'_> {
         // Like the firmware's, which then empties the caches.
         self.fence(place);
         self.harts[usize::from(place)].returned = true;
+    }
+
+    /// A command or the kernel ends for a hart: nothing may be under way, and nothing that it holds means anything.
+    pub fn end_command(&mut self, place: u16, next: u32) {
+        let command = self.harts[usize::from(place)].command;
+        let mut unfinished: Vec<(u8, Spot)> = Vec::new();
+        let pending = self.harts[usize::from(place)].pending.first().map(|operation| operation.pc);
+        if let Some(pc) = pending {
+            unfinished.push((6, Spot { place, command, pc }));
+        }
+        self.unit(place).unfinished(place, &mut unfinished);
+        for (event, spot) in unfinished {
+            let fault = Fault::Unfinished { event };
+            self.findings.report(Finding { fault, spot, other: None, used: None, address: None });
+        }
+        if let Some(store) = self.writes.unfenced(place) {
+            let spot = Spot { place, command, pc: store.pc };
+            let finding = Finding { fault: Fault::NeverFenced, spot, other: None, used: None, address: None };
+            self.findings.report(finding);
+        }
+        if command != 0 {
+            self.left_dirty(place, command);
+        }
+        if next != 0 {
+            if place.is_multiple_of(2) {
+                self.unit(place).forget();
+            }
+            self.harts[usize::from(place)].values.forget_registers();
+        }
+    }
+
+    /// Lines that the command's stores have left dirty.
+    fn left_dirty(&mut self, place: u16, command: u32) {
+        for at in 0..self.harts[usize::from(place)].dirty.len() {
+            let index = self.harts[usize::from(place)].dirty[at];
+            let Some(active) = &mut self.lines[index].active else { continue };
+            let Some(dirt) = active.dirt(Holder::L1(place)) else { continue };
+            let (version, mask) = (dirt.version, dirt.mask);
+            let write = *self.writes.get(version);
+            if write.command != command {
+                continue;
+            }
+            let spot = Spot { place, command, pc: write.pc };
+            let address = Some(self.address(self.lines.key(index), mask.trailing_zeros() as usize));
+            self.findings.report(Finding { fault: Fault::LeftDirty, spot, other: None, used: None, address });
+        }
     }
 
     /// A load has found bad bytes, or none.

@@ -5,8 +5,8 @@
 //! (`line`, `cache`). What a read returns is compared with what it would have been without caches (`access`), and the
 //! order of accesses of different harts is judged by vector clocks (`clock`, `sync`), so that a missing barrier is found
 //! whether or not it did harm this time. Bytes that nobody has written are followed through registers, stack, scratchpads
-//! and memory to where they matter (`values`); operations of the tensor engine are followed from issue to wait
-//! (`hazard`).
+//! and memory to where they matter (`values`, `operands`); operations of the tensor engine are followed from issue to
+//! wait (`hazard`).
 
 mod access;
 mod cache;
@@ -16,6 +16,7 @@ mod hart;
 mod hazard;
 mod line;
 mod lines;
+mod operands;
 mod report;
 mod results;
 mod sync;
