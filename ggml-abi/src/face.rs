@@ -6,6 +6,7 @@ use crate::host::Host;
 use crate::names::{GluOp, Op, Type, UnaryOp};
 use std::ffi::{c_void, CStr};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// The whole plugin: its devices.
 pub trait Registry: Send + Sync {
@@ -61,13 +62,57 @@ pub trait Buffer: Send + Sync {
     fn copy(&self, dst: u64, src: u64, len: u64);
 }
 
-/// A stream of work on a device.
+/// Host memory that the host keeps alive, and leaves alone, until it synchronises.
+pub struct HostBytes {
+    start: *mut u8,
+    len: usize,
+}
+
+// SAFETY: it is the only one that the host lets use these bytes, see `HostBytes::new`.
+unsafe impl Send for HostBytes {}
+
+impl HostBytes {
+    /// # Safety
+    /// `start` points to `len` initialised bytes that nobody else uses before the host's next synchronisation with the
+    /// backend that this is given to, or with its device.
+    pub(crate) unsafe fn new(start: *mut u8, len: usize) -> HostBytes {
+        HostBytes { start, len }
+    }
+
+    /// The bytes. To be called, and the result used, before such a synchronisation returns.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: as promised to `new`.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
+    }
+}
+
+/// A stream of work on a device. The work of all streams of a device is done in the order in which it came. What fails
+/// after its call has returned is logged, and fails the next computation.
 pub trait Backend: Send {
     /// Computes the nodes in order. `false`: something failed and was logged. While `uid` is the same and not 0, so is all
     /// that the nodes say, names excepted.
     fn compute(&self, graph: &[TensorRef<'_>], uid: u64) -> bool;
+    /// Copies `data` to the device, after the work so far.
+    fn write(&self, addr: u64, data: &[u8]);
+    /// Copies from the device, after the work so far.
+    fn read(&self, addr: u64, out: HostBytes);
+    /// Copies inside the device, after the work so far.
+    fn copy(&self, dst: u64, src: u64, len: u64);
     /// Returns when all work is done.
     fn synchronize(&self);
+    /// The work so far, to wait for.
+    fn mark(&self) -> Mark;
+}
+
+/// A point in the work of a device.
+#[derive(Clone)]
+pub struct Mark(pub Arc<dyn Fn() + Send + Sync>);
+
+impl Mark {
+    /// Returns when all work before it is done.
+    pub fn wait(&self) {
+        (self.0)();
+    }
 }
 
 /// A host's tensor, alive for `'a`.

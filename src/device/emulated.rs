@@ -78,6 +78,10 @@ impl Driver for Emulated {
         Ok(self.machine.discard(addr, len)?)
     }
 
+    fn wants_names(&self) -> bool {
+        self.captures.is_some() || matches!(self.machine.config().mode, Mode::Strict { .. })
+    }
+
     fn launch(&self, launch: &Launch<'_>) -> Result<()> {
         let strict = matches!(self.machine.config().mode, Mode::Strict { .. });
         let labels = strict.then(|| (launch.labels)());

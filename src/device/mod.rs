@@ -5,6 +5,7 @@ pub mod capture;
 pub mod emulated;
 pub mod image;
 pub mod program;
+pub mod queue;
 pub mod session;
 
 use anyhow::Result;
@@ -30,6 +31,10 @@ pub trait Driver: Send + Sync {
     fn discard(&self, _addr: u64, _len: u64) -> Result<()> {
         Ok(())
     }
+    /// Whether launches need names of what they do and touch.
+    fn wants_names(&self) -> bool {
+        false
+    }
     /// Runs a kernel to its end. The error says in one line what went wrong where.
     fn launch(&self, launch: &Launch<'_>) -> Result<()>;
 }
@@ -48,6 +53,6 @@ pub struct Launch<'a> {
     pub exact_flags: bool,
     /// The program, and its source lines for errors.
     pub lines: &'a image::Lines,
-    /// Names of what it does and touches, made when somebody wants them.
+    /// Names of what it does and touches, if the driver wants them.
     pub labels: &'a dyn Fn() -> Labels,
 }

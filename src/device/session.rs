@@ -3,6 +3,7 @@
 use super::arena::Arena;
 use super::image::{Image, Lines};
 use super::program::Program;
+use super::queue::{Job, Queue};
 use super::{Driver, Launch};
 use crate::command::{self, et_launch, et_status, ET_LINE};
 use anyhow::{bail, Context, Result};
@@ -24,6 +25,9 @@ pub const COMMANDS_MAX: usize = 2048;
 /// what the longest list on one host core takes.
 const DEADLINE: Duration = Duration::from_secs(2 * 3600);
 
+/// What a wait for a launch allows beyond the launch's own deadline.
+const GRACE: Duration = Duration::from_secs(60);
+
 /// Device cycles per microsecond (650 MHz).
 pub const CYCLES_PER_US: u64 = 650;
 
@@ -37,11 +41,13 @@ pub struct Session {
     entry: u64,
     exact_flags: bool,
     lines: Lines,
+    /// What streams have still to do. Its jobs may hold the session.
+    queue: Queue,
     /// Where launches are prepared; held for the length of a launch.
     desk: Mutex<Desk>,
     /// How many blocks have been given back.
     given: AtomicU64,
-    /// A transfer that failed, until a computation has reported it.
+    /// What has failed, until a computation has reported it.
     lost: Mutex<Option<String>>,
 }
 
@@ -99,6 +105,7 @@ impl Session {
         Ok(Session {
             exact_flags: image.elf.reads_flags(),
             lines: image.lines(base),
+            queue: Queue::new().context("no thread for the device's work")?,
             driver,
             arena: Mutex::new(arena),
             blocks: Mutex::new(blocks),
@@ -164,12 +171,46 @@ impl Session {
         self.driver.as_ref()
     }
 
-    /// Remembers that a transfer failed: the host's transfer functions return nothing, so the next computation says it.
-    pub fn lose(&self, what: String) {
-        lock(&self.lost).get_or_insert(what);
+    /// Adds a job to the device's work, and gives its number.
+    pub fn add(&self, job: Job) -> u64 {
+        self.queue.add(job)
     }
 
-    /// The transfer that failed since the last call, if any.
+    /// The number of the last job.
+    pub fn last(&self) -> u64 {
+        self.queue.last()
+    }
+
+    /// Waits until job `number` and all before it are done.
+    pub fn wait(&self, number: u64) {
+        if !self.queue.wait(number, DEADLINE + GRACE) {
+            self.lose(format!("the device's work did not end within {} s", DEADLINE.as_secs()));
+        }
+    }
+
+    /// Waits until all work is done.
+    pub fn settle(&self) {
+        self.wait(self.last());
+    }
+
+    /// Copies from the device. After a failure that no computation has reported yet it gives ones, which floats read as NaN:
+    /// nobody must take what is there for a result.
+    pub fn read(&self, addr: u64, out: &mut [u8]) -> Result<()> {
+        let lost = lock(&self.lost).is_some();
+        let done = if lost { Ok(()) } else { self.driver.read(addr, out) };
+        if lost || done.is_err() {
+            out.fill(0xFF);
+        }
+        done
+    }
+
+    /// Logs a failure, and remembers it for the next computation: transfers return nothing to the host.
+    pub fn lose(&self, failure: String) {
+        log::error!("{failure}");
+        lock(&self.lost).get_or_insert(failure);
+    }
+
+    /// What has failed since the last call, if anything has.
     pub fn take_lost(&self) -> Option<String> {
         lock(&self.lost).take()
     }

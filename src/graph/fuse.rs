@@ -70,8 +70,8 @@ impl Fusions {
 
     /// How many of `items`, from the first on, one call does.
     pub fn group(&self, items: &[Item]) -> usize {
-        let found = PATTERNS.iter().filter(|pattern| self.has(pattern.name)).map(|pattern| (pattern.find)(items));
-        found.filter(|&count| count > 1 && may_run_together(&items[..count])).next().unwrap_or(1)
+        let mut found = PATTERNS.iter().filter(|pattern| self.has(pattern.name)).map(|pattern| (pattern.find)(items));
+        found.find(|&count| count > 1 && may_run_together(&items[..count])).unwrap_or(1)
     }
 
     /// Whether one call can do `other`, which does not depend on `first` nor the other way round, with it.

@@ -1,6 +1,7 @@
 //! A buffer: a block of device memory.
 
 use crate::device::session::Session;
+use crate::device::Driver;
 use anyhow::Result;
 use ggml_abi::face::Buffer;
 use std::sync::Arc;
@@ -19,18 +20,22 @@ impl EtBuffer {
         Ok(EtBuffer { session, base, size })
     }
 
-    /// The host's transfer functions return nothing: what failed is logged now and fails the next computation.
+    /// The device once all work is done: the host expects its transfers to find, and to leave, what was computed before.
+    fn driver(&self) -> &dyn Driver {
+        self.session.settle();
+        self.session.driver()
+    }
+
     fn check(&self, what: &str, done: Result<()>) {
         if let Err(error) = done {
-            let failure = format!("{what} failed: {error:#}");
-            log::error!("{failure}");
-            self.session.lose(failure);
+            self.session.lose(format!("{what} failed: {error:#}"));
         }
     }
 }
 
 impl Drop for EtBuffer {
     fn drop(&mut self) {
+        self.session.settle();
         self.session.give_buffer(self.base);
     }
 }
@@ -45,18 +50,19 @@ impl Buffer for EtBuffer {
     }
 
     fn write(&self, addr: u64, data: &[u8]) {
-        self.check("writing to the device", self.session.driver().write(addr, data));
+        self.check("writing to the device", self.driver().write(addr, data));
     }
 
     fn read(&self, addr: u64, out: &mut [u8]) {
-        self.check("reading from the device", self.session.driver().read(addr, out));
+        self.session.settle();
+        self.check("reading from the device", self.session.read(addr, out));
     }
 
     fn fill(&self, addr: u64, len: u64, byte: u8) {
-        self.check("filling device memory", self.session.driver().fill(addr, len, byte));
+        self.check("filling device memory", self.driver().fill(addr, len, byte));
     }
 
     fn copy(&self, dst: u64, src: u64, len: u64) {
-        self.check("copying inside the device", self.session.driver().copy(dst, src, len));
+        self.check("copying inside the device", self.driver().copy(dst, src, len));
     }
 }

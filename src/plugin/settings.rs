@@ -34,6 +34,8 @@ pub struct Settings {
     pub kernels: Option<PathBuf>,
     /// `GGML_ET_UBERKERNEL`.
     pub uberkernel: bool,
+    /// `GGML_ET_ASYNC`: computations return before they are done.
+    pub asynchronous: bool,
     /// `GGML_ET_FUSION`.
     pub fusions: Fusions,
     /// `GGML_ET_PLANS`: how many plans a stream keeps.
@@ -117,6 +119,8 @@ impl Settings {
             shires: mask,
             kernels: env.value("GGML_ET_KERNELS_PATH").map(PathBuf::from),
             uberkernel: env.switch("GGML_ET_UBERKERNEL", true)?,
+            // Who looks for faults wants to know at once whose they are.
+            asynchronous: env.switch("GGML_ET_ASYNC", mode == Mode::Fast)?,
             fusions: fusions.unwrap_or_default(),
             plans,
             perf: env.switch("GGML_ET_PERF", false)?,

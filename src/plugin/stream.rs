@@ -10,9 +10,10 @@ use crate::graph::plan::{items, plan, Item, Origin};
 use crate::graph::Node;
 use crate::ops;
 use crate::perf;
-use ggml_abi::face::{Backend, TensorRef};
+use et_emulator::labels::Command;
+use ggml_abi::face::{Backend, HostBytes, Mark, TensorRef};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Plans that a stream keeps: prompts of a few lengths, and decoding with a few lengths of context.
 const PLANS_MAX: usize = 16;
@@ -24,12 +25,13 @@ pub struct EtStream {
     limit: usize,
     fusions: Fusions,
     perf: bool,
+    asynchronous: bool,
     plans: Mutex<Plans>,
 }
 
 /// What is kept between computations.
 struct Plans {
-    cache: Cache<Plan>,
+    cache: Cache<Arc<Plan>>,
     /// `Session::given` when the cache was last looked through.
     given: u64,
     /// The present graph's fingerprint; kept for its memory.
@@ -45,16 +47,24 @@ struct Plan {
 
 /// One launch.
 struct Part {
-    program: Program,
+    program: Mutex<Program>,
     origins: Vec<Origin>,
+    /// What messages call each command.
+    titles: Vec<String>,
     meetings: usize,
 }
 
-/// What a computation took, for the debug line.
-#[derive(Default)]
-struct Count {
+/// One computation of a graph.
+struct Computation {
+    session: Arc<Session>,
+    plan: Arc<Plan>,
     cached: bool,
-    words: u64,
+    /// Nodes in the graph.
+    nodes: usize,
+    /// For each launch what its commands are, if lines about them are wanted.
+    perf: Option<Vec<Vec<Node>>>,
+    /// For each launch its commands' names, if they may be wanted.
+    names: Vec<Vec<Command>>,
 }
 
 impl EtStream {
@@ -66,55 +76,51 @@ impl EtStream {
             limit: if settings.uberkernel { COMMANDS_MAX } else { 1 },
             fusions: settings.fusions.clone(),
             perf: settings.perf,
+            asynchronous: settings.asynchronous,
             plans: Mutex::new(plans),
         }
     }
 
-    /// The plan for `graph`, made or found.
-    fn plan<'p>(
-        &self,
-        plans: &'p mut Plans,
-        graph: &[TensorRef<'_>],
-        uid: u64,
-        count: &mut Count,
-    ) -> Result<&'p mut Plan, String> {
-        let Plans { cache, given, words } = plans;
+    /// The plan for `graph`, and whether it was there already.
+    fn plan(&self, graph: &[TensorRef<'_>], uid: u64) -> Result<(Arc<Plan>, bool), String> {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let Plans { cache, given, words } = &mut *plans;
         let now = self.session.given();
         if *given != now {
             *given = now;
             let there = |range: &Range<u64>| self.session.block(range.start).as_ref() == Some(range);
             cache.retain(|plan| plan.memory.iter().all(there));
         }
-        count.cached = true;
-        // Twice, since a borrow that is returned on one path counts for all.
-        if cache.by_uid(uid).is_some() {
-            return cache.by_uid(uid).ok_or_else(String::new);
+        if let Some(plan) = cache.by_uid(uid) {
+            return Ok((plan.clone(), true));
         }
         words.clear();
         graph.iter().for_each(|tensor| tensor.fingerprint(words));
-        if cache.by_words(words, uid).is_some() {
-            return cache.by_words(words, uid).ok_or_else(String::new);
+        if let Some(plan) = cache.by_words(words, uid) {
+            return Ok((plan.clone(), true));
         }
-        count.cached = false;
-        let plan = self.make(graph, cache)?;
-        Ok(cache.insert(words, uid, plan))
+        let plan = Arc::new(self.make(graph, cache)?);
+        cache.insert(words, uid, plan.clone());
+        Ok((plan, false))
     }
 
-    fn make(&self, graph: &[TensorRef<'_>], cache: &Cache<Plan>) -> Result<Plan, String> {
+    fn make(&self, graph: &[TensorRef<'_>], cache: &Cache<Arc<Plan>>) -> Result<Plan, String> {
         // Nodes without the flag are in the graph for their shape only.
         let wanted = graph.iter().map(|tensor| tensor.read()).enumerate().filter(|(_, tensor)| tensor.compute);
         let items = items(wanted.map(|(i, tensor)| (i, Node::read(&tensor))), ops::lower).map_err(|refused| {
             let (node, refusal) = *refused;
-            format!("{} can't be computed on ET0: {refusal}", describe(&node))
+            format!("{} can't be computed on ET0: {refusal}", title(&node))
         })?;
         let mut launches = Vec::new();
         for (i, list) in plan(&items, self.limit, &self.fusions).into_iter().enumerate() {
-            let alike =
-                |plan: &&Plan| plan.launches.get(i).is_some_and(|part| part.program.len() == list.commands.len());
-            let like = cache.plans().find(alike).map(|plan| &plan.launches[i].program);
-            let program = Program::new(&self.session, &list.commands, list.workspace, like)
+            let alike = |part: &Part| part.origins.len() == list.commands.len();
+            let like = cache.plans().find_map(|plan| plan.launches.get(i).filter(|part| alike(part)));
+            let like = like.map(|part| part.lock());
+            let program = Program::new(&self.session, &list.commands, list.workspace, like.as_deref())
                 .map_err(|error| format!("there is no place for the graph's commands: {error:#}"))?;
-            launches.push(Part { program, meetings: list.meetings(), origins: list.origins });
+            let titles = list.origins.iter().map(|origin| title(&Node::read(&graph[origin.index].read()))).collect();
+            let (program, meetings) = (Mutex::new(program), list.meetings());
+            launches.push(Part { program, titles, meetings, origins: list.origins });
         }
         Ok(Plan { launches, memory: self.memory(&items) })
     }
@@ -132,68 +138,103 @@ impl EtStream {
         blocks
     }
 
-    fn run(&self, graph: &[TensorRef<'_>], part: &mut Part) -> Result<(), String> {
-        let Part { program, origins, .. } = part;
-        let node = |origin: &Origin| Node::read(&graph[origin.index].read());
-        match self.session.run(program, self.perf, &|| names(graph, origins)) {
-            Ok(spans) => {
-                for (span, origin) in spans.into_iter().zip(origins.iter()) {
-                    log::debug!(target: perf::TARGET, "{}", perf::line(&node(origin), origin.kernel, span));
-                }
-                Ok(())
-            }
-            Err(Failure::Kernel { index, code }) => Err(match origins.get(index) {
-                Some(origin) => {
-                    format!("{} failed: its kernel {} returned code {code}", describe(&node(origin)), origin.kernel)
-                }
-                None => format!("command {index} failed with code {code}"),
-            }),
-            Err(Failure::Device { index, error }) => {
-                let count = origins.len();
-                let place = match index.and_then(|index| Some((index, node(origins.get(index)?)))) {
-                    Some((0, node)) if count == 1 => describe(&node),
-                    Some((index, node)) => {
-                        format!(
-                            "a launch of {count} operations, at or just after {} (number {}),",
-                            describe(&node),
-                            index + 1
-                        )
-                    }
-                    None => format!("a launch of {count} operations"),
-                };
-                Err(format!("{place} failed: {error:#}"))
-            }
-        }
-    }
-
     fn try_compute(&self, graph: &[TensorRef<'_>], uid: u64) -> Result<(), String> {
         if let Some(lost) = self.session.take_lost() {
-            return Err(format!("nothing was computed, because a transfer before it went wrong: {lost}"));
+            return Err(format!("nothing was computed, because something before it went wrong: {lost}"));
         }
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut count = Count::default();
-        let plan = self.plan(&mut plans, graph, uid, &mut count)?;
-        for part in &mut plan.launches {
-            self.run(graph, part)?;
-            count.words += part.program.take_sent();
+        let (plan, cached) = self.plan(graph, uid)?;
+        let node = |origin: &Origin| Node::read(&graph[origin.index].read());
+        let perf =
+            self.perf.then(|| plan.launches.iter().map(|part| part.origins.iter().map(node).collect()).collect());
+        let names = match self.session.driver().wants_names() {
+            true => plan.launches.iter().map(|part| names(graph, &part.origins)).collect(),
+            false => Vec::new(),
+        };
+        let session = self.session.clone();
+        let computation = Computation { session, plan, cached, nodes: graph.len(), perf, names };
+        if self.asynchronous {
+            self.session.add(Box::new(move || {
+                if let Err(reason) = computation.run() {
+                    computation.session.lose(reason);
+                }
+            }));
+            return Ok(());
         }
-        let sum = |of: fn(&Part) -> usize| plan.launches.iter().map(of).sum::<usize>();
+        self.session.settle();
+        computation.run()
+    }
+
+    /// Adds work that may fail.
+    fn add(&self, what: &'static str, work: impl FnOnce(&Session) -> anyhow::Result<()> + Send + 'static) {
+        let session = self.session.clone();
+        self.session.add(Box::new(move || {
+            if let Err(error) = work(&session) {
+                session.lose(format!("{what} failed: {error:#}"));
+            }
+        }));
+    }
+}
+
+impl Computation {
+    fn run(&self) -> Result<(), String> {
+        let mut words = 0;
+        for (i, part) in self.plan.launches.iter().enumerate() {
+            let mut program = part.lock();
+            let spans =
+                self.session.run(&mut program, self.perf.is_some(), &|| self.names.get(i).cloned().unwrap_or_default());
+            words += program.take_sent();
+            let spans = spans.map_err(|failure| part.explain(failure))?;
+            let nodes = self.perf.iter().flat_map(|launches| &launches[i]);
+            for ((span, origin), node) in spans.into_iter().zip(&part.origins).zip(nodes) {
+                log::debug!(target: perf::TARGET, "{}", perf::line(node, origin.kernel, span));
+            }
+        }
+        let sum = |of: fn(&Part) -> usize| self.plan.launches.iter().map(of).sum::<usize>();
         log::debug!(
             target: perf::TARGET,
-            "ET_GRAPH|nodes={}|commands={}|launches={}|meetings={}|words={}|cached={}",
-            graph.len(),
+            "ET_GRAPH|nodes={}|commands={}|launches={}|meetings={}|words={words}|cached={}",
+            self.nodes,
             sum(|part| part.origins.len()),
-            plan.launches.len(),
+            self.plan.launches.len(),
             // That at the end of each launch included.
             sum(|part| part.meetings + 1),
-            count.words,
-            u8::from(count.cached),
+            u8::from(self.cached),
         );
         Ok(())
     }
 }
 
-fn describe(node: &Node) -> String {
+impl Part {
+    fn lock(&self) -> MutexGuard<'_, Program> {
+        self.program.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What went wrong, in a line.
+    fn explain(&self, failure: Failure) -> String {
+        let Part { origins, titles, .. } = self;
+        match failure {
+            Failure::Kernel { index, code } => match origins.get(index) {
+                Some(Origin { kernel, .. }) => {
+                    format!("{} failed: its kernel {kernel} returned code {code}", titles[index])
+                }
+                None => format!("command {index} failed with code {code}"),
+            },
+            Failure::Device { index, error } => {
+                let count = titles.len();
+                let place = match index.and_then(|index| Some((index, titles.get(index)?))) {
+                    Some((0, title)) if count == 1 => title.clone(),
+                    Some((index, title)) => {
+                        format!("a launch of {count} operations, at or just after {title} (number {}),", index + 1)
+                    }
+                    None => format!("a launch of {count} operations"),
+                };
+                format!("{place} failed: {error:#}")
+            }
+        }
+    }
+}
+
+fn title(node: &Node) -> String {
     format!("{} '{}'", node.label(), node.name)
 }
 
@@ -206,5 +247,26 @@ impl Backend for EtStream {
         done.is_ok()
     }
 
-    fn synchronize(&self) {}
+    fn write(&self, addr: u64, data: &[u8]) {
+        // The host may use its memory again before the device has come to this.
+        let data = data.to_vec();
+        self.add("writing to the device", move |session| session.driver().write(addr, &data));
+    }
+
+    fn read(&self, addr: u64, mut out: HostBytes) {
+        self.add("reading from the device", move |session| session.read(addr, out.bytes()));
+    }
+
+    fn copy(&self, dst: u64, src: u64, len: u64) {
+        self.add("copying inside the device", move |session| session.driver().copy(dst, src, len));
+    }
+
+    fn synchronize(&self) {
+        self.session.settle();
+    }
+
+    fn mark(&self) -> Mark {
+        let (session, number) = (self.session.clone(), self.session.last());
+        Mark(Arc::new(move || session.wait(number)))
+    }
 }

@@ -4,10 +4,11 @@
 // Tables start zeroed, which is "not provided" for optional functions, whatever others an epoch has.
 // In every trampoline: the host passes objects that `build`, or a trampoline of this file, made, and valid tensors.
 
-use crate::face::{guard, Backend, Buffer, Device, Registry, Tensor, TensorRef};
+use crate::face::{guard, Backend, Buffer, Device, HostBytes, Mark, Registry, Tensor, TensorRef};
 use crate::host::Host;
 use std::ffi::{c_char, c_void, CStr};
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(super) const API: u32 = sys::GGML_BACKEND_API_VERSION;
 pub(super) const TENSOR_SIZE: usize = size_of::<sys::ggml_tensor>();
@@ -68,6 +69,9 @@ fn build_device(
     object.iface.supports_op = Some(device_supports_op);
     object.iface.supports_buft = Some(device_supports_buft);
     object.iface.offload_op = Some(device_offload_op);
+    object.iface.event_new = Some(event_new);
+    object.iface.event_free = Some(event_free);
+    object.iface.event_synchronize = Some(event_synchronize);
     object.reg = registry;
     let object = Box::into_raw(Box::new(object));
 
@@ -141,7 +145,7 @@ pub(super) unsafe fn fingerprint(raw: *const c_void, words: &mut Vec<u64>) {
     unsafe {
         let tensor = &*raw.cast::<sys::ggml_tensor>();
         let wanted = tensor.flags as u32 & sys::GGML_TENSOR_FLAG_COMPUTE;
-        words.push(u64::from(tensor.op as u32) << 32 | u64::from(wanted));
+        words.push(u64::from(tensor.op) << 32 | u64::from(wanted));
         let (pairs, _) = tensor.op_params.as_chunks::<2>();
         words.extend(pairs.iter().map(|pair| u64::from(pair[0] as u32) | u64::from(pair[1] as u32) << 32));
         words.extend(place(tensor, 0));
@@ -253,6 +257,8 @@ unsafe extern "C" fn device_props(dev: sys::ggml_backend_dev_t, props: *mut sys:
             all.memory_total = memory.total as usize;
             all.type_ = sys::GGML_BACKEND_DEVICE_TYPE_GPU;
             all.caps.mmap_support = true;
+            all.caps.async_ = true;
+            all.caps.events = true;
             props.write(all);
         }
     });
@@ -277,6 +283,8 @@ unsafe extern "C" fn device_init_backend(dev: sys::ggml_backend_dev_t, _params: 
         object.iface.cpy_tensor_async = Some(backend_cpy_tensor);
         object.iface.synchronize = Some(backend_synchronize);
         object.iface.graph_compute = Some(backend_graph_compute);
+        object.iface.event_record = Some(event_record);
+        object.iface.event_wait = Some(event_wait);
         object.device = dev;
         object.context = Box::into_raw(Box::new(BackendContext { backend, device })).cast();
         Box::into_raw(Box::new(object))
@@ -345,32 +353,30 @@ unsafe extern "C" fn backend_free(backend: sys::ggml_backend_t) {
     });
 }
 
-// Work is done when a call returns, so the asynchronous forms are the synchronous ones.
-
 unsafe extern "C" fn backend_set_tensor(
-    _backend: sys::ggml_backend_t,
+    backend: sys::ggml_backend_t,
     tensor: *mut sys::ggml_tensor,
     data: *const c_void,
     offset: usize,
     size: usize,
 ) {
-    // SAFETY: the host's promise: the tensor is in a buffer of this backend's.
-    guard((), || unsafe { set(buffer_of(tensor), tensor, data, offset, size, 1, 0, 0) });
+    // SAFETY: the host's promise, as in the next one.
+    unsafe { backend_set_tensor_2d(backend, tensor, data, offset, size, 1, 0, 0) };
 }
 
 unsafe extern "C" fn backend_get_tensor(
-    _backend: sys::ggml_backend_t,
+    backend: sys::ggml_backend_t,
     tensor: *const sys::ggml_tensor,
     data: *mut c_void,
     offset: usize,
     size: usize,
 ) {
-    // SAFETY: as above.
-    guard((), || unsafe { get(buffer_of(tensor), tensor, data, offset, size, 1, 0, 0) });
+    // SAFETY: the host's promise, as in the one after the next.
+    unsafe { backend_get_tensor_2d(backend, tensor, data, offset, size, 1, 0, 0) };
 }
 
 unsafe extern "C" fn backend_set_tensor_2d(
-    _backend: sys::ggml_backend_t,
+    backend: sys::ggml_backend_t,
     tensor: *mut sys::ggml_tensor,
     data: *const c_void,
     offset: usize,
@@ -379,12 +385,20 @@ unsafe extern "C" fn backend_set_tensor_2d(
     stride_tensor: usize,
     stride_data: usize,
 ) {
-    // SAFETY: as above.
-    guard((), || unsafe { set(buffer_of(tensor), tensor, data, offset, size, n_copies, stride_tensor, stride_data) });
+    guard((), || {
+        for i in 0..if size == 0 { 0 } else { n_copies } {
+            // SAFETY: the host's promise: `n_copies` runs of `size` readable bytes, `stride_data` apart, and a tensor of
+            // this backend's device.
+            unsafe {
+                let run = std::slice::from_raw_parts(data.cast::<u8>().add(i * stride_data), size);
+                backend_context(backend).backend.write(address(tensor, offset + i * stride_tensor), run);
+            }
+        }
+    });
 }
 
 unsafe extern "C" fn backend_get_tensor_2d(
-    _backend: sys::ggml_backend_t,
+    backend: sys::ggml_backend_t,
     tensor: *const sys::ggml_tensor,
     data: *mut c_void,
     offset: usize,
@@ -393,21 +407,38 @@ unsafe extern "C" fn backend_get_tensor_2d(
     stride_tensor: usize,
     stride_data: usize,
 ) {
-    // SAFETY: as above.
-    guard((), || unsafe { get(buffer_of(tensor), tensor, data, offset, size, n_copies, stride_tensor, stride_data) });
+    guard((), || {
+        for i in 0..if size == 0 { 0 } else { n_copies } {
+            // SAFETY: the host's promise: `n_copies` runs of `size` writable bytes, `stride_data` apart, that nobody else
+            // uses until it synchronises, and a tensor of this backend's device.
+            unsafe {
+                let run = HostBytes::new(data.cast::<u8>().add(i * stride_data), size);
+                backend_context(backend).backend.read(address(tensor, offset + i * stride_tensor), run);
+            }
+        }
+    });
 }
 
 unsafe extern "C" fn backend_cpy_tensor(
-    _from: sys::ggml_backend_t,
+    from: sys::ggml_backend_t,
     to: sys::ggml_backend_t,
     src: *const sys::ggml_tensor,
     dst: *mut sys::ggml_tensor,
 ) -> bool {
     guard(false, || {
-        // SAFETY: the host's promise; `to` is a backend of this file's.
+        // SAFETY: the host's promise; `to` is a backend of this file's. The host has checked that both tensors have the
+        // same layout.
         unsafe {
-            let buffer = buffer_of(dst);
-            !buffer.is_null() && (*buffer).buft == backend_context(to).device.buffer_type && copy(buffer, src, dst)
+            let (source, buffer) = (buffer_of(src), buffer_of(dst));
+            let ours = backend_context(to).device.buffer_type;
+            let both = !buffer.is_null() && (*buffer).buft == ours && !source.is_null() && (*source).buft == ours;
+            // What another device's stream has still to do can't be waited for here.
+            if !both || (*from).device != (*to).device {
+                return false;
+            }
+            let bytes = (backend_context(to).device.host.functions.nbytes)(src.cast());
+            backend_context(to).backend.copy(address(dst, 0), address(src, 0), bytes as u64);
+            true
         }
     })
 }
@@ -436,4 +467,58 @@ unsafe extern "C" fn backend_graph_compute(
             sys::GGML_STATUS_FAILED
         }
     })
+}
+
+// Events: behind each is the mark that was recorded last.
+
+type Marked = Mutex<Option<Mark>>;
+
+unsafe extern "C" fn event_new(dev: sys::ggml_backend_dev_t) -> sys::ggml_backend_event_t {
+    guard(std::ptr::null_mut(), || {
+        let context: Box<Marked> = Box::default();
+        Box::into_raw(Box::new(sys::ggml_backend_event { device: dev, context: Box::into_raw(context).cast() }))
+    })
+}
+
+unsafe extern "C" fn event_free(_dev: sys::ggml_backend_dev_t, event: sys::ggml_backend_event_t) {
+    // SAFETY: both boxes are those of `event_new`, given up here.
+    guard((), || unsafe {
+        let event = Box::from_raw(event);
+        drop(Box::from_raw(event.context.cast::<Marked>()));
+    });
+}
+
+unsafe fn marked<'a>(event: sys::ggml_backend_event_t) -> MutexGuard<'a, Option<Mark>> {
+    // SAFETY: set by `event_new`, freed by `event_free`, after which the host does not use the event.
+    unsafe { &*(*event).context.cast::<Marked>() }.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+unsafe extern "C" fn event_record(backend: sys::ggml_backend_t, event: sys::ggml_backend_event_t) {
+    // SAFETY: the host's promise.
+    guard((), || unsafe { *marked(event) = Some(backend_context(backend).backend.mark()) });
+}
+
+unsafe extern "C" fn event_wait(backend: sys::ggml_backend_t, event: sys::ggml_backend_event_t) {
+    guard((), || {
+        // SAFETY: the host's promise; a device with events has the function.
+        unsafe {
+            let device = (*event).device;
+            // The work of one device is done in the order in which it came, so what follows waits anyway.
+            if device != (*backend).device {
+                if let Some(synchronize) = (*device).iface.event_synchronize {
+                    synchronize(device, event);
+                }
+            }
+        }
+    });
+}
+
+unsafe extern "C" fn event_synchronize(_dev: sys::ggml_backend_dev_t, event: sys::ggml_backend_event_t) {
+    guard((), || {
+        // SAFETY: the host's promise.
+        let mark = unsafe { marked(event) }.clone();
+        if let Some(mark) = mark {
+            mark.wait();
+        }
+    });
 }
