@@ -120,7 +120,7 @@ pub trait Platform {
     /// done, sends the executor to [`csr_write`](Platform::csr_write). Access rights are not checked yet, and the hart's
     /// counters are not up to date.
     #[inline(always)]
-    fn quick_write(&mut self, _hart: &mut Hart, _csr: u16, _value: u64) -> bool {
+    fn quick_write<const CSR: u16>(&mut self, _hart: &mut Hart, _value: u64) -> bool {
         false
     }
 

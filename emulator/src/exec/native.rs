@@ -54,8 +54,8 @@ impl<P: Platform> Interpreter for Leftover<'_, '_, P> {
     }
 
     #[inline(always)]
-    fn quick_write(&mut self, csr: u16, value: u64) -> bool {
-        Host::Avx2(self.core.vectors).run(Quick { core: self.core, csr, value })
+    fn quick_write<const CSR: u16>(&mut self, value: u64) -> bool {
+        Host::Avx2(self.core.vectors).run(Quick::<P, CSR> { core: self.core, value })
     }
 
     fn step(&mut self, slot: &Slot, pc: u64) -> Step {
@@ -84,18 +84,17 @@ impl<P: Platform> Interpreter for Leftover<'_, '_, P> {
 }
 
 /// One write to a CSR.
-struct Quick<'l, 'c, P> {
+struct Quick<'l, 'c, P, const CSR: u16> {
     core: &'l mut Core<'c, P, Avx2, false>,
-    csr: u16,
     value: u64,
 }
 
-impl<P: Platform> Task for Quick<'_, '_, P> {
+impl<P: Platform, const CSR: u16> Task for Quick<'_, '_, P, CSR> {
     type Output = bool;
 
     #[inline(always)]
     fn run<V: Vectors>(self, _: V) -> bool {
-        self.core.platform.quick_write(self.core.hart, self.csr, self.value)
+        self.core.platform.quick_write::<CSR>(self.core.hart, self.value)
     }
 }
 

@@ -135,6 +135,8 @@ impl Vex {
     pub const MULPS: Vex = Vex(0, 1, 0x59);
     pub const SUBPS: Vex = Vex(0, 1, 0x5C);
     pub const DIVPS: Vex = Vex(0, 1, 0x5E);
+    pub const MINPS: Vex = Vex(0, 1, 0x5D);
+    pub const MAXPS: Vex = Vex(0, 1, 0x5F);
     pub const CMPPS: Vex = Vex(0, 1, 0xC2);
     pub const ANDPS: Vex = Vex(0, 1, 0x54);
     pub const ANDNPS: Vex = Vex(0, 1, 0x55);

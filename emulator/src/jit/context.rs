@@ -28,6 +28,8 @@ pub(super) struct Context {
     pub half_smallest: [u32; 8],
     pub half_magnitude: [u32; 8],
     pub smallest_integer: [u32; 8],
+    /// Bit e in lane e.
+    pub lane_bits: [u32; 8],
     /// The bits that offsets of a gather below [`NEAR`] do not have.
     pub far: [u32; 8],
     /// Offsets of consecutive bytes, halves and words.
@@ -82,6 +84,7 @@ impl Context {
             half_smallest: [0x400; 8],
             half_magnitude: [0x7FFF; 8],
             smallest_integer: [0x8000_0000; 8],
+            lane_bits: std::array::from_fn(|e| 1 << e),
             far: [!(NEAR as u32 - 1); 8],
             steps: [1, 2, 4].map(|size| std::array::from_fn(|e| size * e as u32)),
             pack_bytes: pair([0x0C08_0400; 4], [0, 4, 0, 4, 0, 4, 0, 4]),
@@ -129,6 +132,10 @@ pub(super) const fn f(register: u8) -> Mem {
 
 pub(super) const fn m(register: u8) -> Mem {
     hart(offset_of!(Hart, m) + (register & 7) as usize)
+}
+
+pub(super) const fn validation(number: usize) -> Mem {
+    hart(offset_of!(Hart, validation) + 8 * (number & 3))
 }
 
 pub(super) const PC: Mem = hart(offset_of!(Hart, pc));

@@ -6,7 +6,7 @@
 
 use super::assembler::*;
 use super::context::*;
-use super::trace::{target, End, Step, Trace, Walk};
+use super::trace::{mask_after, target, End, Step, Trace, Walk};
 use super::{Site, Translator, WRITES};
 use crate::code::Slot;
 use et_isa::{Class, Op};
@@ -22,8 +22,8 @@ pub(super) struct Emitter<'a> {
     /// How many instructions precede the current one, and where that is.
     done: usize,
     pub(super) pc: u64,
-    /// What m0 holds.
-    pub(super) mask: u8,
+    /// What m0 holds, if that is known.
+    pub(super) mask: Option<u8>,
     top: Label,
     cold: Vec<Cold>,
     /// Cells that get their first value, and the code that they lead to.
@@ -61,7 +61,7 @@ impl<'a> Emitter<'a> {
             trace,
             done: 0,
             pc: trace.start,
-            mask: 0xFF,
+            mask: Some(0xFF),
             top,
             cold,
             unlinked,
@@ -154,6 +154,9 @@ impl<'a> Emitter<'a> {
             let site = self.site(s);
             self.call(site, self.done);
         }
+        if let Some(mask) = mask_after(s) {
+            self.mask = mask;
+        }
     }
 
     /// Has the interpreter execute an instruction.
@@ -163,13 +166,13 @@ impl<'a> Emitter<'a> {
         self.asm.call_label(self.step);
     }
 
-    /// Writes to the tensor unit's CSRs. Waits have nothing to wait for, unless a load is under way: while anything else
+    /// Writes to CSRs that hold a number, and to the tensor unit's. Waits have nothing to wait for, unless a load is under way: while anything else
     /// is, no translated code runs.
     fn csr(&mut self, s: &Slot) -> bool {
         /// Waits for loads are those for events 0 and 1.
         const WAIT: i32 = 0x830;
         /// Operations that are sure to be without float arithmetic.
-        const INTEGER: [i32; 3] = [0x801, 0x83F, 0x87F];
+        const INTEGER: [i32; 5] = [0x801, 0x83F, 0x87F, 0x89F, 0x8BF];
         let after = self.asm.label();
         match s.op {
             Op::Csrrwi if s.rd == 0 && s.imm == WAIT => {
@@ -178,6 +181,10 @@ impl<'a> Emitter<'a> {
                     self.asm.cmp_byte(LOADS_WAITING, 0);
                     self.asm.branch(Cond::NotEqual, slow);
                 }
+            }
+            Op::Csrrw if s.rd == 0 && matches!(s.imm, 0x8D0..=0x8D3) => {
+                self.asm.mov(Width::Q, RAX, x(s.rs1));
+                self.asm.store(8, validation(s.imm as usize & 3), RAX);
             }
             Op::Csrrw if s.rd == 0 => {
                 let Some(index) = WRITES.iter().position(|&csr| i32::from(csr) == s.imm) else { return false };

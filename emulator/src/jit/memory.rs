@@ -95,7 +95,7 @@ impl Emitter<'_> {
 
     /// Vector loads and stores, gathers and scatters.
     pub(super) fn vector_memory(&mut self, s: &Slot) -> bool {
-        let all = self.mask == 0xFF;
+        let all = self.mask == Some(0xFF);
         match s.op {
             Op::Flq2 => self.vector_load(s, Vex::MOVUPS, s.imm, Alignment::Any),
             Op::FlwPs if all => self.vector_load(s, Vex::MOVUPS, s.imm, Alignment::Any),

@@ -47,7 +47,7 @@ pub(crate) trait Interpreter {
     fn left(&mut self) -> &mut u64;
 
     /// A write to a CSR, if it is one that can be done without anything else: false says that nothing was done.
-    fn quick_write(&mut self, csr: u16, value: u64) -> bool;
+    fn quick_write<const CSR: u16>(&mut self, value: u64) -> bool;
 
     /// Executes the instruction `slot` at `pc`.
     fn step(&mut self, slot: &Slot, pc: u64) -> Step;
@@ -113,8 +113,8 @@ type StepFunction = unsafe extern "sysv64" fn(*mut Context, *const Site, u64) ->
 /// Does a write to a CSR; not 0 if nothing was done, and the interpreter has to.
 type WriteFunction = unsafe extern "sysv64" fn(*mut Context, u64) -> u32;
 
-/// The CSRs that have a [`WriteFunction`]: the tensor unit's product, quantisation, load and store.
-const WRITES: [u16; 4] = [0x801, 0x806, 0x83F, 0x87F];
+/// The CSRs that have a [`WriteFunction`]: the tensor unit's product, quantisation, load and store, eviction, flush.
+const WRITES: [u16; 6] = [0x801, 0x806, 0x83F, 0x87F, 0x89F, 0x8BF];
 
 /// The translated code of one host thread.
 pub(crate) struct Translator {
@@ -222,8 +222,14 @@ impl Translator {
         context.hart = interpreter.hart().cast::<u8>().wrapping_add(BIAS);
         context.interpreter = (interpreter as *mut I).cast();
         context.step = Some(step::<I>);
-        context.writes =
-            [Some(write::<I, 0x801>), Some(write::<I, 0x806>), Some(write::<I, 0x83F>), Some(write::<I, 0x87F>)];
+        context.writes = [
+            Some(write::<I, 0x801>),
+            Some(write::<I, 0x806>),
+            Some(write::<I, 0x83F>),
+            Some(write::<I, 0x87F>),
+            Some(write::<I, 0x89F>),
+            Some(write::<I, 0x8BF>),
+        ];
         context.left = *interpreter.left();
         context.dram = windows.dram.host();
         let (Some(dram_last_near), Some(scratchpad_last)) =
@@ -289,7 +295,7 @@ unsafe extern "sysv64" fn write<I: Interpreter, const CSR: u16>(context: *mut Co
     let context = unsafe { &mut *context };
     // SAFETY: as in `step`.
     let interpreter = unsafe { &mut *context.interpreter.cast::<I>() };
-    match catch_unwind(AssertUnwindSafe(|| interpreter.quick_write(CSR, value))) {
+    match catch_unwind(AssertUnwindSafe(|| interpreter.quick_write::<CSR>(value))) {
         Ok(done) => u32::from(!done),
         Err(panic) => {
             // The step that follows will find it.

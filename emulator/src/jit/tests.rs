@@ -90,11 +90,13 @@ fn objdump_reads_what_was_meant() {
     case!("jmp QWORD PTR [rax]", jump_to(Mem::at(RAX, 0)));
     case!("jmp rsi", jump_to(RSI));
     let (low, high) = (Ymm(2), Ymm(11));
-    let vectors: [(&str, Vex); 45] = [
+    let vectors: [(&str, Vex); 47] = [
         ("vaddps", Vex::ADDPS),
         ("vmulps", Vex::MULPS),
         ("vsubps", Vex::SUBPS),
         ("vdivps", Vex::DIVPS),
+        ("vminps", Vex::MINPS),
+        ("vmaxps", Vex::MAXPS),
         ("vandps", Vex::ANDPS),
         ("vandnps", Vex::ANDNPS),
         ("vorps", Vex::ORPS),

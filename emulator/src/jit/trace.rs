@@ -34,7 +34,15 @@ impl Trace {
         let mut trace =
             Trace { start, instructions: Vec::new(), end: End::Next(start), all_lanes: false, nearest: false };
         let mut pc = start;
+        // How many instructions come before m0 last ceased to be all ones.
+        let mut partial = None;
         trace.end = loop {
+            if let Some(before @ 1..) = partial.filter(|_| trace.instructions.len() == LENGTH) {
+                // What follows could not be entered. The next trace takes the whole piece.
+                pc = trace.instructions[before].0;
+                trace.instructions.truncate(before);
+                break End::Next(pc);
+            }
             if trace.instructions.len() == LENGTH || !trace.instructions.is_empty() && known(pc) {
                 break End::Next(pc);
             }
@@ -47,6 +55,11 @@ impl Trace {
             trace.instructions.push((pc, slot));
             trace.all_lanes |= slot.op.row().class.uses_vpu();
             trace.nearest |= slot.rm == 7;
+            match mask_after(&slot) {
+                Some(Some(0xFF)) => partial = None,
+                Some(_) => partial = partial.or(Some(trace.instructions.len() - 1)),
+                None => {}
+            }
             let next = pc.wrapping_add(2 * u64::from(slot.step));
             match slot.op {
                 Op::Jalr => break End::Itself,
@@ -58,8 +71,8 @@ impl Trace {
                     continue;
                 }
                 Op::Beq | Op::Bne | Op::Blt | Op::Bge | Op::Bltu | Op::Bgeu if slot.imm < 0 => break End::Next(next),
-                // What the rest of a trace assumes may change.
-                _ if changes_mode(&slot) => break End::Next(next),
+                // The rounding mode, which the rest of a trace takes for granted, may change.
+                _ if slot.op.row().class == Class::Csr && matches!(slot.imm, 1..=3) => break End::Next(next),
                 _ => {}
             }
             pc = next;
@@ -108,13 +121,13 @@ pub(super) fn target(pc: u64, slot: &Slot) -> u64 {
     pc.wrapping_add((slot.imm as i64 as u64).wrapping_mul(2))
 }
 
-/// Whether an instruction may change m0 in a way that is not known beforehand, or the rounding mode.
-fn changes_mode(slot: &Slot) -> bool {
+/// What m0 holds after an instruction that writes it, if that is known; `None` for instructions that do not.
+pub(super) fn mask_after(slot: &Slot) -> Option<Option<u8>> {
     match slot.op {
-        Op::MovMX => slot.rd == 0 && slot.rs1 != 0,
-        Op::MovaMX => true,
-        Op::Maskand | Op::Maskor | Op::Maskxor | Op::Masknot => slot.rd == 0,
-        Op::FeqmPs | Op::FltmPs | Op::FlemPs | Op::FltmPi | Op::FsetmPi => slot.rd == 0,
-        _ => slot.op.row().class == Class::Csr && matches!(slot.imm, 1..=3),
+        Op::MovMX if slot.rd == 0 => Some((slot.rs1 == 0).then_some(slot.imm as u8)),
+        Op::MovaMX => Some(None),
+        Op::Maskand | Op::Maskor | Op::Maskxor | Op::Masknot if slot.rd == 0 => Some(None),
+        Op::FeqmPs | Op::FltmPs | Op::FlemPs | Op::FltmPi | Op::FsetmPi if slot.rd == 0 => Some(None),
+        _ => None,
     }
 }

@@ -24,11 +24,21 @@ impl Emitter<'_> {
     /// Writes `R` to the lanes of `fd` that m0 selects.
     fn write_vector(&mut self, rd: u8) {
         match self.mask {
-            0 => return,
-            0xFF => {}
-            mask => {
+            Some(0) => return,
+            Some(0xFF) => {}
+            Some(mask) => {
                 self.asm.vector1(Vex::MOVAPS, T, f(rd));
                 self.asm.vector_imm(Vex::BLENDPS, R, T, R, mask);
+            }
+            None => {
+                self.asm.load(Load::U8, RAX, m(0));
+                self.asm.scalar1(Vex::MOVD, T, RAX);
+                self.asm.vector1(Vex::BROADCASTSS, T, T);
+                self.asm.vector1(Vex::MOVAPS, A, context!(lane_bits));
+                self.asm.vector(Vex::PAND, T, T, A);
+                self.asm.vector(Vex::PCMPEQD, T, T, A);
+                self.asm.vector1(Vex::MOVAPS, A, f(rd));
+                self.asm.blend(R, A, R, T);
             }
         }
         self.asm.vector1(Vex::MOVAPS_STORE, R, f(rd));
@@ -94,6 +104,8 @@ impl Emitter<'_> {
                 self.asm.vector(Vex::DIVPS, R, A, f(s.rs1));
                 self.canonical();
             }
+            Op::FminPs => self.pick(s, Vex::MINPS, Vex::ORPS),
+            Op::FmaxPs => self.pick(s, Vex::MAXPS, Vex::ANDPS),
             Op::FsgnjPs | Op::FsgnjnPs | Op::FsgnjxPs => self.sign(s),
             Op::FeqPs => self.compare(s, EQUAL),
             Op::FltPs => self.compare(s, LESS),
@@ -170,6 +182,23 @@ impl Emitter<'_> {
 
     fn rounded_fused(&mut self, s: &Slot, op: Vex) {
         self.fused(s, op);
+        self.canonical();
+    }
+
+    /// `R` = the smaller or the larger; a NaN gives way to the other operand. Where operands are equal, each order of them
+    /// gives the other one, so that joining the two results puts -0 below +0 and changes nothing else.
+    fn pick(&mut self, s: &Slot, op: Vex, join: Vex) {
+        // Denormals become zeros.
+        self.asm.vector1(Vex::MOVAPS, R, context!(one));
+        self.asm.vector(Vex::MULPS, A, R, f(s.rs1));
+        self.asm.vector(Vex::MULPS, U, R, f(s.rs2));
+        self.asm.vector(op, R, A, U);
+        self.asm.vector(op, T, U, A);
+        self.asm.vector(join, R, R, T);
+        self.asm.vector_imm(Vex::CMPPS, T, A, A, UNORDERED);
+        self.asm.blend(R, R, U, T);
+        self.asm.vector_imm(Vex::CMPPS, T, U, U, UNORDERED);
+        self.asm.blend(R, R, A, T);
         self.canonical();
     }
 
@@ -358,9 +387,6 @@ impl Emitter<'_> {
             Op::MovMX if s.rs1 == 0 => {
                 self.asm.mov_imm(RAX, (s.imm as u8).into());
                 self.asm.store(1, m(s.rd), RAX);
-                if s.rd == 0 {
-                    self.mask = s.imm as u8;
-                }
                 return true;
             }
             Op::MovMX => {
@@ -395,7 +421,7 @@ impl Emitter<'_> {
             }
             _ => {}
         }
-        if self.mask != 0xFF {
+        if self.mask != Some(0xFF) {
             return false;
         }
         match s.op {

@@ -277,8 +277,8 @@ impl<O: Outside> Platform for Fast<'_, O> {
 
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    fn quick_write(&mut self, hart: &mut Hart, csr: u16, value: u64) -> bool {
-        self.engine.quick_write(hart, csr, value)
+    fn quick_write<const CSR: u16>(&mut self, hart: &mut Hart, value: u64) -> bool {
+        self.engine.quick_write::<CSR>(hart, value)
     }
 
     fn csr_read(&mut self, hart: &mut Hart, csr: u16) -> Result<Outcome, Trap> {

@@ -160,44 +160,45 @@ impl Mapping {
         (end <= self.len as u64).then(|| unsafe { self.base.as_ptr().add(offset as usize) })
     }
 
-    /// Reads pieces of `N` words, `stride` bytes apart from `offset` on, in order; `None`, with nothing read, when they are
-    /// not all inside.
+    /// Reads pieces of `N` words, `stride` bytes apart from `offset` on, one for each row; `None`, with nothing read, when
+    /// they are not all inside.
     #[inline(always)]
-    pub fn load_rows<'a, const N: usize>(
+    pub fn load_rows<T, const N: usize>(
         &self,
         offset: u64,
         stride: u64,
-        rows: impl ExactSizeIterator<Item = &'a mut [u32; N]>,
+        rows: &mut [T],
+        words: impl Fn(&mut T) -> &mut [u32; N],
     ) -> Option<()> {
-        let count = rows.len();
-        let start = self.pieces(offset, stride, count, 4 * N as u64)?;
-        for (i, row) in rows.take(count).enumerate() {
-            // SAFETY: piece i < count is inside the mapping, and a row is as long and not guest memory.
-            unsafe { ptr::copy_nonoverlapping(start.add(i * stride as usize), row.as_mut_ptr().cast(), 4 * N) };
+        let mut piece = self.pieces(offset, stride, rows.len(), 4 * N as u64)?;
+        for row in rows {
+            let row = words(row);
+            // SAFETY: there is a piece inside the mapping for each row, and a row is as long and not guest memory.
+            unsafe { ptr::copy_nonoverlapping(piece, row.as_mut_ptr().cast(), 4 * N) };
             *row = row.map(u32::from_le);
+            piece = piece.wrapping_add(stride as usize);
         }
         Some(())
     }
 
     /// Writes pieces of two times `N` words likewise.
     #[inline(always)]
-    pub fn store_rows<'a, const N: usize>(
+    pub fn store_rows<T, const N: usize>(
         &self,
         offset: u64,
         stride: u64,
-        rows: impl ExactSizeIterator<Item = [&'a [u32; N]; 2]>,
+        rows: &[[T; 2]],
+        words: impl Fn(&T) -> &[u32; N],
     ) -> Option<()> {
-        let count = rows.len();
-        let start = self.pieces(offset, stride, count, 8 * N as u64)?;
-        for (i, row) in rows.take(count).enumerate() {
-            for (half, words) in row.into_iter().enumerate() {
-                let words = words.map(u32::to_le);
-                // SAFETY: as in `load_rows`; a piece has two halves of N words.
-                unsafe {
-                    let at = start.add(i * stride as usize + half * 4 * N);
-                    ptr::copy_nonoverlapping(words.as_ptr().cast(), at, 4 * N);
-                }
+        let mut piece = self.pieces(offset, stride, rows.len(), 8 * N as u64)?;
+        for [first, second] in rows {
+            let (first, second) = (words(first).map(u32::to_le), words(second).map(u32::to_le));
+            // SAFETY: there is a piece inside the mapping for each row; it has two halves of N words.
+            unsafe {
+                ptr::copy_nonoverlapping(first.as_ptr().cast(), piece, 4 * N);
+                ptr::copy_nonoverlapping(second.as_ptr().cast(), piece.add(4 * N), 4 * N);
             }
+            piece = piece.wrapping_add(stride as usize);
         }
         Some(())
     }

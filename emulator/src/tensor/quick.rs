@@ -2,19 +2,26 @@
 //! copy on the way. Whatever is unusual is left to the general way.
 
 use super::exact::Signs;
-use super::{address, avx2, bits, Engine, Line, Outside};
+use super::{address, avx2, bits, shire, Engine, Line, Outside};
 use crate::hart::Hart;
+use crate::memory::Region;
 
 impl<O: Outside> Engine<'_, O> {
     /// A write to an operation's CSR. False, with nothing done, when this is not for here.
     #[inline(always)]
-    pub fn quick_write(&mut self, hart: &mut Hart, csr: u16, value: u64) -> bool {
-        // Nothing is under way, and the scratchpad is on.
-        let idle = !hart.vpu_busy && hart.loads_waiting == 0 && hart.ucache_control & 3 == 3;
-        if O::WATCHES || hart.id & 1 != 0 || !idle {
+    pub fn quick_write<const CSR: u16>(&mut self, hart: &mut Hart, value: u64) -> bool {
+        if O::WATCHES {
             return false;
         }
-        let done = match csr {
+        if matches!(CSR, 0x89F | 0x8BF) {
+            return self.quick_eviction(hart, value);
+        }
+        // Nothing is under way, and the scratchpad is on.
+        let idle = !hart.vpu_busy && hart.loads_waiting == 0 && hart.ucache_control & 3 == 3;
+        if hart.id & 1 != 0 || !idle {
+            return false;
+        }
+        let done = match CSR {
             0x801 => self.quick_int8(hart, value),
             0x806 => self.quick_quant(hart, value),
             0x83F => self.quick_load(hart, value),
@@ -22,6 +29,14 @@ impl<O: Outside> Engine<'_, O> {
             _ => None,
         };
         done.is_some()
+    }
+
+    /// Eviction or flush of DRAM, which does nothing to memory without caches.
+    #[inline(always)]
+    fn quick_eviction(&self, hart: &Hart, value: u64) -> bool {
+        let (addr, stride, rows) = (address(value, 6), address(hart.x[31], 6), bits(value, 3, 0) + 1);
+        let dram = matches!(self.outside.classify(shire(hart), addr), Region::Dram(_));
+        value >> 63 == 0 && dram && self.outside.flat(hart, addr, stride, rows).is_some()
     }
 
     /// tensor_load of whole lines, plain or transposed by words.
@@ -37,7 +52,7 @@ impl<O: Outside> Engine<'_, O> {
         match bits(value, 61, 59) {
             0 => {
                 let (bytes, offset) = self.outside.flat(hart, addr, stride, rows as u64)?;
-                bytes.load_rows(offset, stride, lines.iter_mut().map(|line| &mut line.0))
+                bytes.load_rows(offset, stride, lines, |line| &mut line.0)
             }
             7 => {
                 let lines: &mut [Line; 16] = lines.try_into().ok()?;
@@ -45,7 +60,7 @@ impl<O: Outside> Engine<'_, O> {
                 let source = |row: usize, part: usize| {
                     let mut words = [0; 8];
                     let at = offset + stride * row as u64 + 32 * part as u64;
-                    bytes.load_rows(at, 0, std::iter::once(&mut words)).expect("all rows are inside");
+                    bytes.load_rows(at, 0, &mut [&mut words], |words| *words).expect("all rows are inside");
                     words
                 };
                 avx2::transpose_to(source, lines).then_some(())
@@ -64,9 +79,9 @@ impl<O: Outside> Engine<'_, O> {
             return None;
         }
         let (first, rows) = (bits(value, 61, 57) as usize, bits(value, 54, 51) as usize + 1);
-        let registers = hart.f.get(first..first + 2 * rows)?;
+        let (registers, _) = hart.f.get(first..first + 2 * rows)?.as_chunks::<2>();
         let (bytes, offset) = self.outside.flat(hart, addr, stride, rows as u64)?;
-        bytes.store_rows(offset, stride, registers.chunks_exact(2).map(|row| [&row[0].0, &row[1].0]))
+        bytes.store_rows(offset, stride, registers, |register| &register.0)
     }
 
     /// tensor_quant from i32 to f32, then times a factor for each row.
@@ -109,5 +124,157 @@ impl<O: Outside> Engine<'_, O> {
         unit.setup = None;
         unit.macs.int8 += (4 * rows * 8 * halves * depth) as u64;
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hart::Vector;
+    use crate::memory::{Memory, HOST_BASE, OPEN_BASE, OWN_SCRATCHPAD};
+    use crate::sync::{Board, Wake};
+    use crate::tensor::Unit;
+
+    /// A small generator of reproducible numbers.
+    struct Random(u64);
+
+    impl Random {
+        fn next(&mut self) -> u64 {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            self.0.rotate_left(29) ^ self.0 >> 17
+        }
+
+        /// Zeros, small integers and anything.
+        fn word(&mut self) -> u32 {
+            let bits = self.next() as u32;
+            match self.next() % 4 {
+                0 => 0,
+                1 => bits & 0x8000_00FF,
+                _ => bits,
+            }
+        }
+
+        /// A bit with a chance of one in eight.
+        fn rarely(&mut self, bit: u32) -> u64 {
+            u64::from(self.next().is_multiple_of(8)) << bit
+        }
+    }
+
+    /// A minion and its memory.
+    struct World {
+        memory: Memory,
+        board: Board,
+        unit: Unit,
+        hart: Hart,
+    }
+
+    impl World {
+        fn new() -> World {
+            let memory = Memory::new(1, OPEN_BASE - crate::memory::DRAM_BASE + (32 << 20)).expect("memory");
+            let board = Board::new(1, Wake::new(1, 1, 1));
+            World { memory, board, unit: Unit::default(), hart: Hart::at_entry(0) }
+        }
+
+        /// What an operation may have changed.
+        fn state(&self) -> impl PartialEq + std::fmt::Debug {
+            let mut bytes = vec![0; 2 * PLACE as usize];
+            let (dram, scratchpad) = bytes.split_at_mut(PLACE as usize);
+            self.memory.dram.read(HOST_BASE - OPEN_BASE, dram).expect("inside");
+            self.memory.scratchpads.read(0, scratchpad).expect("inside");
+            let Unit { lines, ten_b, ten_c, setup, macs, .. } = &self.unit;
+            let hart = (self.hart.f, self.hart.tensor_error, self.hart.fcsr);
+            (bytes, hart, lines.0.to_vec(), *ten_b, *ten_c, *setup, *macs)
+        }
+
+        /// The operation in the quick way, if that is for it; whether it was.
+        fn quick(&mut self, csr: u16, value: u64) -> bool {
+            let World { memory, board, unit, hart } = self;
+            let mut engine = Engine { unit, outside: &*memory, board, exact_flags: false };
+            match csr {
+                0x801 => engine.quick_write::<0x801>(hart, value),
+                0x806 => engine.quick_write::<0x806>(hart, value),
+                0x83F => engine.quick_write::<0x83F>(hart, value),
+                0x87F => engine.quick_write::<0x87F>(hart, value),
+                _ => engine.quick_write::<0x89F>(hart, value),
+            }
+        }
+
+        /// The operation in the general way; whether it trapped.
+        fn general(&mut self, csr: u16, value: u64) -> bool {
+            let World { memory, board, unit, hart } = self;
+            let mut engine = Engine { unit, outside: &*memory, board, exact_flags: false };
+            engine.write(hart, csr, value).is_err()
+        }
+    }
+
+    /// Bytes that operations reach in each memory.
+    const PLACE: u64 = 16 << 10;
+
+    #[test]
+    fn quick_ways_do_what_the_general_one_does() {
+        let mut random = Random(1);
+        let (mut one, mut other) = (World::new(), World::new());
+        let mut quick = std::collections::BTreeMap::new();
+        for round in 0..20_000 {
+            if round % 50 == 0 {
+                let bytes: Vec<u8> = (0..PLACE / 4).flat_map(|_| random.word().to_le_bytes()).collect();
+                let f: [Vector; 32] = std::array::from_fn(|_| Vector(std::array::from_fn(|_| random.word())));
+                for world in [&mut one, &mut other] {
+                    world.memory.dram.write(HOST_BASE - OPEN_BASE, &bytes).expect("inside");
+                    world.memory.scratchpads.write(0, &bytes).expect("inside");
+                    world.hart.f = f;
+                }
+            }
+            // Fields of all operations; each takes what it knows. The rarest are those that the quick ways do not.
+            let base = [HOST_BASE.next_multiple_of(64), OWN_SCRATCHPAD, 0x1000]
+                [[0, 1, 0, 1, 0, 1, 2][random.next() as usize % 7]];
+            let addr = base + 64 * (random.next() % 16);
+            let shape = random.next() & (0xF << 51) | random.next() & 0xF;
+            let (csr, value) = match random.next() % 5 {
+                0 => {
+                    let line = (random.next() % 50) << 53;
+                    let transform = [0, 0, 7, 7, 5][random.next() as usize % 5] << 59;
+                    let ten_b = random.rarely(52);
+                    let rows = if random.next().is_multiple_of(2) { 15 } else { random.next() & 15 };
+                    (0x83F, addr | line | transform | ten_b | rows | random.rarely(63))
+                }
+                1 => {
+                    let a = (random.next() % 48) << 4 | (random.next() % 40) << 12;
+                    let kind = [3, 3, 3, 0][random.next() as usize % 4] << 1;
+                    let columns = random.next() & 3 << 55;
+                    let depth = random.next() & 0xF << 47;
+                    let flags = random.next() & (7 << 21 | 1);
+                    let rare = random.rarely(63) | random.rarely(43) | random.rarely(20);
+                    (0x801, a | kind | columns | depth | flags | shape & 0xF << 51 | rare)
+                }
+                2 => {
+                    let codes = [0x71, 0x71, 0x71, 0x61, 0x871][random.next() as usize % 5];
+                    let place = (random.next() % 48) << 45 | random.next() & 0x1E << 57;
+                    (0x806, codes | place | 3 << 55 | shape & 0xF << 51)
+                }
+                3 => {
+                    let rare = random.rarely(62) | random.rarely(48) | random.rarely(49) | random.rarely(4);
+                    (0x87F, addr | random.next() & 0x1F << 57 | 3 << 55 | shape & 0xF << 51 | rare)
+                }
+                _ => (0x89F, addr | shape & 0xF | 1 << 58),
+            };
+            let stride = 64 * (random.next() % 8) + 16 * (random.next() % 16 / 15);
+            let (mask, on) = (random.next() as u16, !random.next().is_multiple_of(64));
+            for world in [&mut one, &mut other] {
+                world.hart.x[31] = stride;
+                world.hart.tensor_mask = mask;
+                world.hart.ucache_control = if on { 0x203 } else { 0 };
+            }
+            let trapped = other.general(csr, value);
+            if one.quick(csr, value) {
+                *quick.entry(csr).or_insert(0) += 1;
+                assert!(!trapped, "{csr:x} {value:x}");
+            } else {
+                assert_eq!(one.general(csr, value), trapped);
+            }
+            assert!(one.state() == other.state(), "{csr:x} {value:x} in round {round}");
+        }
+        // Each way was taken: by all but hosts without AVX2.
+        assert!(!super::avx2::available() || quick.len() == 5 && quick.values().all(|&n| n > 200), "{quick:?}");
     }
 }

@@ -198,20 +198,25 @@ struct Wide<const R: usize> {
 /// Writes the columns in use.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn put<const R: usize>(columns: usize, rows: &[usize; R], sums: &[[__m256i; 2]; R], c: &mut [Vector; 32]) {
-    if columns == 16 {
-        for r in 0..R {
-            for part in 0..2 {
-                store(&mut c[2 * rows[r] + part].0, sums[r][part]);
-            }
-        }
-        return;
+fn put<const R: usize>(columns: usize, rows: &[usize; R], sums: &Sums<R>, c: &mut [Vector; 32]) {
+    if columns != 16 {
+        return put_part(columns, rows, sums, c);
     }
-    for r in 0..R {
+    for (row, sums) in rows.iter().zip(sums) {
+        for part in 0..2 {
+            store(&mut c[2 * row + part].0, sums[part]);
+        }
+    }
+}
+
+#[cold]
+#[target_feature(enable = "avx2")]
+fn put_part(columns: usize, rows: &[usize], sums: &[[__m256i; 2]], c: &mut [Vector; 32]) {
+    for (row, sums) in rows.iter().zip(sums) {
         for part in 0..columns.div_ceil(8) {
-            let target = &mut c[2 * rows[r] + part].0;
+            let target = &mut c[2 * row + part].0;
             let live = first_lanes(columns - 8 * part);
-            store(target, _mm256_blendv_epi8(load(target), sums[r][part], live));
+            store(target, _mm256_blendv_epi8(load(target), sums[part], live));
         }
     }
 }

@@ -15,7 +15,7 @@ pub(super) use transpose::{transpose, transpose_to};
 use std::arch::x86_64::*;
 
 /// Whether this host has what the module needs.
-fn available() -> bool {
+pub(super) fn available() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
 }
 
