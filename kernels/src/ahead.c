@@ -6,18 +6,19 @@
 
 // Commands whose lines are fetched together, each by one minion of a shire.
 #define COMMANDS 16u
-// Products whose weights are on their way or there, and of each how many lines a minion fetches: 512 KiB of L2 hold the
-// weights of both, for all minions of the shire, twice.
+// Products whose weights are on their way or there, and of each how many lines a shire fetches at most: L2 has 8192.
 #define PRODUCTS 2u
-#define LINES    64u
+#define LINES    2048u
+// Minions of a shire that fetch weights: every fourth. They are enough, and the others have less to do.
+#define FETCHERS 8u
 
 extern const char et_image_begin[], et_image_end[];
 
-// Minion `lane`'s share of the lines from `begin` to before `end`, at most `most` lines of it.
-static void fetch_share(uint64_t begin, uint64_t end, uint32_t lane, uint64_t most)
+// One of `fetchers` shares of the lines from `begin` to before `end`; at most `most` lines of it.
+static void fetch_share(uint64_t begin, uint64_t end, uint32_t share, uint32_t fetchers, uint64_t most)
 {
     uint64_t line = begin >> 6, lines = ((end + 63) >> 6) - line;
-    uint64_t first = lines * lane / 32, count = lines * (lane + 1) / 32 - first;
+    uint64_t first = lines * share / fetchers, count = lines * (share + 1) / fetchers - first;
     et_prefetch((line + first) << 6, (count < most ? count : most) << 6, 1);
 }
 
@@ -28,7 +29,8 @@ static void fetch_rows(const struct et_tensor *w, uint64_t begin, uint64_t end, 
     if (end > w->ne[1])
         end = w->ne[1];
     if (begin < end && w->nb[1] == blocks * et_block_bytes(w->type))
-        fetch_share(w->addr + begin * w->nb[1], w->addr + end * w->nb[1], grid->lane, LINES);
+        fetch_share(w->addr + begin * w->nb[1], w->addr + end * w->nb[1], grid->lane / (32 / FETCHERS), FETCHERS,
+                    LINES / FETCHERS);
 }
 
 // Whether a call reads weights that are worth fetching: one matrix that only the host writes.
@@ -79,6 +81,8 @@ static void fetch(struct et_ahead *ahead, const struct et_command *cmd, const st
             et_prefetch((uintptr_t)mine, sizeof *mine, 1);
         ahead->lines += COMMANDS;
     }
+    if (grid->lane % (32 / FETCHERS))
+        return;
     for (; ahead->products < PRODUCTS && ahead->next < ahead->end; ahead->next = after(ahead->next)) {
         if (is_product(ahead->next)) {
             fetch_weights(ahead->next, after(ahead->next), grid);
@@ -92,13 +96,13 @@ void et_ahead_begin(struct et_ahead *ahead, const struct et_launch *launch, cons
     ahead->lines = ahead->next = ET_PTR(const struct et_command, launch->commands);
     ahead->end = ahead->next + launch->count;
     ahead->products = 0;
-    fetch_share((uintptr_t)et_image_begin, (uintptr_t)et_image_end, grid->lane, UINT64_MAX);
+    fetch_share((uintptr_t)et_image_begin, (uintptr_t)et_image_end, grid->lane, 32, UINT64_MAX);
     fetch(ahead, ahead->next, grid);
 }
 
 void et_ahead_done(struct et_ahead *ahead, const struct et_command *cmd, const struct et_grid *grid)
 {
-    if (is_product(cmd))
+    if (grid->lane % (32 / FETCHERS) == 0 && is_product(cmd))
         --ahead->products;
     fetch(ahead, after(cmd), grid);
 }

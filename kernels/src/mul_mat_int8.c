@@ -272,14 +272,13 @@ static void make_slices(const struct problem *p, uint32_t begin, uint32_t end)
     uint32_t bytes = type == ET_F32 ? 128 : 64; // of 32 elements
     // Q4_0's nibbles are multiplied as 16 * (nibble - 8).
     float scale = p->type == ET_Q4_0 ? 1.0f / (16 * 32512) : 1.0f / 32512;
-    for (uint32_t index = 0; index < count; ++index) {
-        uint32_t matrix = index < p->columns ? 0 : index / p->columns;
-        struct et_index i = find_column(p, begin + matrix, index - matrix * p->columns);
-        uint64_t x = et_row(p->x, i.i1, i.i2, i.i3);
-        for (uint32_t line = p->grid->lane; line < p->lines; line += 32) {
+    for (uint32_t line = p->grid->lane; line < p->lines; line += 32) {
+        bool both = line * 2 + 1 < p->blocks;
+        for (uint32_t index = 0; index < count; ++index) {
+            uint32_t matrix = index < p->columns ? 0 : index / p->columns;
+            struct et_index i = find_column(p, begin + matrix, index - matrix * p->columns);
+            uint64_t src = et_row(p->x, i.i1, i.i2, i.i3) + (uint64_t)line * 2 * bytes;
             uint64_t slice = slice_address(p->grid, line, index, count);
-            uint64_t src = x + (uint64_t)line * 2 * bytes;
-            bool both = line * 2 + 1 < p->blocks;
             et_refresh(p->x, src, both ? 2 * bytes : bytes);
             et_prefetch(src, both ? 2 * bytes : bytes, 0);
             slice_block(type, src, slice, 0, p->type != ET_Q8_0, scale);
@@ -736,9 +735,11 @@ static void multiply_round(struct problem *p, uint64_t begin, uint64_t end, uint
     struct sums sums = {0, (uint64_t)p->lines * ET_LINE};
     uint64_t room = (p->glu ? 2 : 1) * p->columns * sums.pitch;
     if (rest && rest <= 16 && room <= (ET_INT8_SLICES - slices) * SLICE_BYTES) {
-        parts = 32 / rest < p->lines ? 32 / rest : p->lines;
+        // Short parts cost more; beside whole strips they would gain little.
+        uint64_t whole = (end - begin) / 32;
+        uint32_t most = whole ? p->lines / 3 : p->lines;
+        parts = 32 / rest < most ? 32 / rest : most;
         if (parts > 1) {
-            uint64_t whole = (end - begin) / 32;
             mine = (struct et_range){whole * grid->lane, whole * (grid->lane + 1)};
         }
     }
