@@ -59,6 +59,14 @@ static inline struct et_range et_rows(const struct et_command *cmd, const struct
     return et_share((uint64_t)d->ne[1] * d->ne[2] * d->ne[3], cmd->row_unit, grid->rank, grid->harts);
 }
 
+// A hart's rank where a command deals little work: turned on from command to command, so that what runs side by side
+// falls to different harts.
+static inline uint32_t et_turned(const struct et_command *cmd, const struct et_grid *grid)
+{
+    uint32_t rank = grid->rank + (uint32_t)((uintptr_t)cmd / sizeof *cmd % 16) * (grid->harts / 16);
+    return rank < grid->harts ? rank : rank - grid->harts;
+}
+
 // The three outer indices of a flattened row.
 struct et_index {
     uint32_t i1, i2, i3;

@@ -50,6 +50,9 @@ typedef bool et_place_fn(const struct et_command *cmd, struct et_index i, uint64
 uint32_t et_transfer_rows(const struct et_command *cmd, const struct et_grid *grid, const struct et_tensor *rows,
                           et_place_fn *place);
 
+// SET_ROWS's place of row `i` of src[0].
+bool et_set_rows_place(const struct et_command *cmd, struct et_index i, uint64_t *to, uint64_t *from);
+
 // Bytes from a row's start to its element `i`, the first of an item.
 static inline uint64_t et_side_offset(const struct et_side *side, uint64_t i)
 {

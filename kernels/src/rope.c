@@ -3,8 +3,11 @@
 // The angle of pair p is position * theta_scale^p, multiplied up pair by pair in F32 as the host does: at large
 // positions a differently rounded angle would be another angle. Cosines and sines are computed once per token and kept
 // in scratchpad for all heads of that token which this hart owns.
+//
+// In a group, a SET_ROWS follows: a rotated row, which is in L1 still, goes to its place in the cache at once.
 #include "et_f16.h"
 #include "et_math.h"
+#include "et_transfer.h"
 #include "et_trig.h"
 
 static const int32_t lane_numbers[8] __attribute__((aligned(32))) = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -44,7 +47,16 @@ static void angles(const struct et_command *cmd, const struct tables *t, uint32_
     float first[4], theta[4];
     if (p->axes == ET_ROPE_ONE) {
         float angle = position(cmd, token, 0);
-        for (uint32_t pair = 0; pair < p->pairs; ++pair, angle *= scale)
+        uint32_t pair = 0;
+        // A taken branch takes longer than a product.
+        for (; pair + 4 <= p->pairs; pair += 4) {
+            store_angle(t, pair, angle);
+            store_angle(t, pair + 1, angle *= scale);
+            store_angle(t, pair + 2, angle *= scale);
+            store_angle(t, pair + 3, angle *= scale);
+            angle *= scale;
+        }
+        for (; pair < p->pairs; ++pair, angle *= scale)
             store_angle(t, pair, angle);
         return;
     }
@@ -320,15 +332,38 @@ static void rotate_narrow(uint32_t type, const struct et_rope_params *p, uint64_
     }
 }
 
+// Writes row `row` of ROPE's contiguous dst, which lies at `from`, to the place that SET_ROWS gives it: part of one of
+// its rows. False when the index points outside.
+static bool set_row(const struct et_command *rope, const struct et_command *set, uint64_t row, uint64_t from)
+{
+    uint32_t width = rope->dst.ne[0], pieces = set->src[0].ne[0] / width;
+    struct et_index i = {(uint32_t)row / pieces, 0, 0};
+    uint32_t piece = (uint32_t)row - i.i1 * pieces;
+    uint64_t to, whole;
+    if (!et_set_rows_place(set, i, &to, &whole))
+        return false;
+    struct et_transfer t;
+    et_transfer_begin(&t, &set->dst, &set->src[0]);
+    uint64_t bytes = et_side_offset(&t.dst, width);
+    t.refresh = false;
+    t.owned = t.owned && bytes % ET_LINE == 0;
+    et_transfer_run(&t, to + piece * bytes, from, width);
+    et_transfer_end(&t);
+    return true;
+}
+
 uint32_t et_rope(const struct et_command *cmd, const struct et_grid *grid)
 {
     const struct et_tensor *d = &cmd->dst, *s = &cmd->src[0];
     const struct et_rope_params *p = &cmd->params.rope;
     if (d->type != ET_F32 && d->type != ET_F16 && d->type != ET_BF16)
         return ET_BAD_TYPE;
-    struct et_range rows = et_rows(cmd, grid);
+    uint64_t all = (uint64_t)d->ne[1] * d->ne[2] * d->ne[3];
+    struct et_range rows = et_share(all, cmd->row_unit, et_turned(cmd, grid), grid->harts);
     if (rows.begin == rows.end)
         return ET_OK;
+    const struct et_command *set = cmd->group > 1 ? cmd + 1 : 0;
+    uint32_t code = ET_OK;
 
     bool owned = d->flags & ET_LINES_OWNED, adjacent = p->pairing == ET_ROPE_ADJACENT;
     uint64_t size = d->type == ET_F32 ? 4 : 2, bytes = d->ne[0] * size;
@@ -341,20 +376,22 @@ uint32_t et_rope(const struct et_command *cmd, const struct et_grid *grid)
     struct et_index i = et_unflatten(d, rows.begin);
     for (uint64_t row = rows.begin; row < rows.end; ++row, et_next_row(d, &i)) {
         uint64_t src = et_row(s, i.i1, i.i2, i.i3), dst = et_row(d, i.i1, i.i2, i.i3);
+        bool stale = et_start_refresh(s, src, bytes);
         if (i.i2 != token) {
             token = i.i2;
             angles(cmd, &t, token);
             cosines_and_sines(cmd, &t);
-            V_LOAD("f30", (uintptr_t)lane_numbers, 0);
-            V("fslli.pi f31, f30, 1");
-            if (d->type == ET_F32)
-                V("fslli.pi f31, f30, 2");
-            if (adjacent)
-                V("fslli.pi f30, f30, 2");
-            else
-                V("fslli.pi f30, f30, 1");
         }
-        et_refresh(s, src, bytes);
+        if (stale)
+            et_wait_cache();
+        V_LOAD("f30", (uintptr_t)lane_numbers, 0);
+        V("fslli.pi f31, f30, 1");
+        if (d->type == ET_F32)
+            V("fslli.pi f31, f30, 2");
+        if (adjacent)
+            V("fslli.pi f30, f30, 2");
+        else
+            V("fslli.pi f30, f30, 1");
         uint64_t from = src + p->offset * size, to = dst + p->offset * size;
         if (d->type == ET_F32)
             rotate_f32(p, from, to, &t, owned);
@@ -364,9 +401,11 @@ uint32_t et_rope(const struct et_command *cmd, const struct et_grid *grid)
             copy(d->type, src, dst, p->offset, owned);
             copy(d->type, src + rest * size, dst + rest * size, d->ne[0] - rest, owned);
         }
+        if (set && !set_row(cmd, set, row, dst))
+            code = ET_BAD_INDEX;
         if (owned)
             et_publish(dst, bytes);
     }
     et_publish_scratch(t.cosines, t.sines - t.cosines + (uint64_t)t.count * 4);
-    return ET_OK;
+    return code;
 }

@@ -2,7 +2,7 @@
 // of dst stay. An index that occurs twice leaves either row, line by line.
 #include "et_transfer.h"
 
-static bool place(const struct et_command *cmd, struct et_index i, uint64_t *to, uint64_t *from)
+bool et_set_rows_place(const struct et_command *cmd, struct et_index i, uint64_t *to, uint64_t *from)
 {
     const struct et_tensor *dst = &cmd->dst, *rows = &cmd->src[1];
     bool wide = rows->type == ET_I64;
@@ -17,5 +17,5 @@ static bool place(const struct et_command *cmd, struct et_index i, uint64_t *to,
 
 uint32_t et_set_rows(const struct et_command *cmd, const struct et_grid *grid)
 {
-    return et_transfer_rows(cmd, grid, &cmd->src[0], place);
+    return et_transfer_rows(cmd, grid, &cmd->src[0], et_set_rows_place);
 }

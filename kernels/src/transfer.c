@@ -468,7 +468,7 @@ uint32_t et_transfer_rows(const struct et_command *cmd, const struct et_grid *gr
                           et_place_fn *place)
 {
     uint64_t width = rows->ne[0], total = width * rows->ne[1] * rows->ne[2] * rows->ne[3];
-    struct et_range part = et_share(total, cmd->params.span.unit, grid->rank, grid->harts);
+    struct et_range part = et_share(total, cmd->params.span.unit, et_turned(cmd, grid), grid->harts);
     if (part.begin >= part.end)
         return ET_OK;
     struct et_transfer t;
