@@ -501,3 +501,51 @@ impl Active {
         fresh.into_iter().chain(older.map(|group| &group.holders))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patch(mask: Mask, version: Version) -> Patch {
+        Patch { mask, bytes: [version as u8; 64], version, poison: 0, origin: 0 }
+    }
+
+    fn line() -> Active {
+        let content = Content { bytes: [0; 64], version: Versions::One(0), poison: 0, origin: 0 };
+        Active::new(content, Holders::of(Holder::L2(0)))
+    }
+
+    #[test]
+    fn holders_keep_what_they_have() {
+        let (own, far) = (Holder::L1(3), Holder::L1(70));
+        let mut line = line();
+        line.copy(Holder::L2(0), own);
+        line.copy(Holder::Home, far);
+        line.write(own, &patch(HIGH, 1));
+        assert_eq!(line.content(own).map(|content| content.version.get(40)), Some(1));
+        for old in [Holder::L2(0), Holder::Home, far] {
+            assert_eq!(line.compare(old).map(|(content, _)| content.bytes[40]), Some(0), "{old:?}");
+        }
+        line.write(far, &patch(LOW, 2));
+        assert_eq!([0, 40].map(|n| line.newest().version.get(n)), [2, 1]);
+        assert_eq!([0, 40].map(|n| line.content(far).map(|content| content.version.get(n))), [Some(2), Some(0)]);
+        line.merge(own, far, HIGH);
+        assert!(line.compare(far).is_some_and(|(_, newest)| newest.is_none()), "it has all that is new");
+        line.forget(own);
+        assert!(line.content(own).is_none());
+    }
+
+    #[test]
+    fn an_eviction_of_an_old_copy_is_remembered() {
+        let spot = |place| Spot { place, command: 0, pc: 0 };
+        let mut line = line();
+        line.evict_shire(1, Refresh { spot: spot(64), epoch: 1 });
+        assert!(line.refreshed.is_empty(), "shire 1 has no copy");
+        line.write(Holder::Home, &patch(LOW, 1));
+        for place in [2, 4, 2] {
+            line.evict_shire(0, Refresh { spot: spot(place), epoch: 1 });
+        }
+        let [Refreshed { shire: 0, mask: LOW, by }] = &line.refreshed[..] else { panic!("{:?}", line.refreshed) };
+        assert_eq!(by.iter().map(|by| by.spot.place).collect::<Vec<_>>(), [2, 4]);
+    }
+}
