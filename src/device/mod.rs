@@ -4,6 +4,7 @@ pub mod arena;
 pub mod capture;
 pub mod emulated;
 pub mod image;
+pub mod null;
 pub mod program;
 pub mod queue;
 pub mod session;

@@ -6,6 +6,7 @@ use super::program::Program;
 use super::queue::{Job, Queue};
 use super::{Driver, Launch};
 use crate::command::{self, et_launch, et_status, ET_LINE};
+use crate::perf::profile::Timeline;
 use anyhow::{bail, Context, Result};
 use et_emulator::labels::{Command, Extent, Labels};
 use std::collections::BTreeMap;
@@ -49,6 +50,7 @@ pub struct Session {
     given: AtomicU64,
     /// What has failed, until a computation has reported it.
     lost: Mutex<Option<String>>,
+    timeline: Option<Timeline>,
 }
 
 /// The part of device memory that launches use.
@@ -78,7 +80,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Session {
     /// Opens a device: loads the image and sets up the launch area. `shires` are the ones to use.
-    pub fn open(driver: Box<dyn Driver>, shires: u64, kernels: Option<&Path>) -> Result<Session> {
+    pub fn open(
+        driver: Box<dyn Driver>,
+        shires: u64,
+        kernels: Option<&Path>,
+        timeline: Option<Timeline>,
+    ) -> Result<Session> {
         let missing = shires & !driver.shires();
         if missing != 0 || shires == 0 {
             bail!("the device has no shires {missing:#x}; it has {:#x}", driver.shires());
@@ -114,6 +121,7 @@ impl Session {
             desk: Mutex::new(desk),
             given: AtomicU64::new(0),
             lost: Mutex::new(None),
+            timeline,
         })
     }
 
@@ -169,6 +177,11 @@ impl Session {
     /// The device, for transfers.
     pub fn driver(&self) -> &dyn Driver {
         self.driver.as_ref()
+    }
+
+    /// Where a profile of its launches goes, if one is wanted.
+    pub fn timeline(&self) -> Option<&Timeline> {
+        self.timeline.as_ref()
     }
 
     /// Adds a job to the device's work, and gives its number.
@@ -356,7 +369,7 @@ mod tests {
     impl Fake {
         fn session(program: fn(&Fake, &[u64]) -> Result<()>) -> Arc<Session> {
             let fake = Fake { memory: Mutex::new(vec![0xee; 8 << 20]), program };
-            Arc::new(Session::open(Box::new(fake), 1, None).unwrap())
+            Arc::new(Session::open(Box::new(fake), 1, None, None).unwrap())
         }
 
         fn put(&self, addr: u64, words: &[u64]) {
@@ -510,7 +523,7 @@ mod tests {
     #[test]
     fn shires_that_do_not_exist_are_refused() {
         let fake = Fake { memory: Mutex::new(vec![0; 8 << 20]), program: |_, _| Ok(()) };
-        let error = Session::open(Box::new(fake), 4, None).map(|_| ()).unwrap_err();
+        let error = Session::open(Box::new(fake), 4, None, None).map(|_| ()).unwrap_err();
         assert_eq!(error.to_string(), "the device has no shires 0x4; it has 0x3");
     }
 }

@@ -40,6 +40,8 @@ pub struct Origin {
     pub index: usize,
     /// The kernel's name in logs.
     pub kernel: &'static str,
+    /// The kernel's number.
+    pub number: u32,
     /// The commands after it that its call does too.
     pub also: u32,
 }
@@ -174,7 +176,7 @@ fn list(items: &[Item], calls: &[Call]) -> List {
             list.workspace = list.workspace.max(command.workspace);
             list.commands.push(raw);
             let also = if place == 0 { call.members.len() as u32 - 1 } else { 0 };
-            list.origins.push(Origin { index: *index, kernel: command.kernel, also });
+            list.origins.push(Origin { index: *index, kernel: command.kernel, number: raw.kernel, also });
         }
     }
     list
@@ -280,7 +282,7 @@ mod tests {
     }
 
     fn text(items: &[Item], limit: usize) -> Vec<String> {
-        let lists = plan(items, limit, &Fusions::default());
+        let lists = plan(items, limit, &Fusions::none());
         lists.iter().map(|list| list.text(|index| items[index].node.name.clone())).collect()
     }
 

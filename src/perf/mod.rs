@@ -1,4 +1,6 @@
-//! `ET_PERF` lines: one per computed operation, with the device's own time.
+//! `ET_PERF` lines: one per computed operation, with the device's own time. The timeline is in [`profile`].
+
+pub mod profile;
 
 use crate::device::session::{Span, CYCLES_PER_US};
 use crate::graph::Node;

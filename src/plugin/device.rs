@@ -5,9 +5,13 @@ use super::settings::{Choice, Settings};
 use super::stream::EtStream;
 use crate::device::capture::Captures;
 use crate::device::emulated::{self, Emulated};
+use crate::device::null::{self, Null};
 use crate::device::session::{Session, ALIGNMENT};
+use crate::device::Driver;
 use crate::graph::Node;
 use crate::ops::{lower, Lowered, Refusal};
+use crate::perf::profile::{Profile, Timeline};
+use anyhow::Result;
 use ggml_abi::face::{Backend, Buffer, Device, Memory, Tensor, TensorRef};
 use ggml_abi::Op;
 use std::collections::HashSet;
@@ -26,6 +30,7 @@ pub struct EtDevice {
     /// The session of the present users.
     session: Mutex<Weak<Session>>,
     captures: Option<Arc<Captures>>,
+    profile: Option<Arc<Profile>>,
     /// Why opening failed last: hosts try again at once, and one line is enough.
     failure: Mutex<String>,
     /// Reasons that were explained already (`GGML_ET_EXPLAIN`).
@@ -36,7 +41,7 @@ impl EtDevice {
     /// The device that the settings lead to, if there is one. The error is one line for a person.
     pub fn choose(settings: Settings) -> Result<Option<EtDevice>, String> {
         match settings.choice {
-            Choice::Emulator => EtDevice::emulator(settings).map(Some),
+            Choice::Emulator | Choice::Null => EtDevice::emulator(settings).map(Some),
             Choice::Auto if boards().is_empty() => Ok(None),
             Choice::Auto | Choice::Pcie if !boards().is_empty() => {
                 Err(format!("the board at {} can't be used: {NO_RUNTIME}", boards().join(", ")))
@@ -58,11 +63,13 @@ impl EtDevice {
             ));
         }
         let used = shires.count_ones();
-        let description = CString::new(format!("ET-SoC-1 emulator ({used} shire{})", plural(used))).unwrap_or_default();
+        let what = if settings.choice == Choice::Null { "that computes nothing" } else { "emulator" };
+        let description = CString::new(format!("ET-SoC-1 {what} ({used} shire{})", plural(used))).unwrap_or_default();
         let session = Mutex::new(Weak::new());
+        let profile = settings.profile.clone().map(|directory| Arc::new(Profile::new(directory)));
         let captures = settings.capture.clone().map(|(directory, wanted)| Arc::new(Captures::new(directory, wanted)));
         let (failure, explained) = (Mutex::default(), Mutex::default());
-        Ok(EtDevice { settings, description, shires, session, captures, failure, explained })
+        Ok(EtDevice { settings, description, shires, session, captures, profile, failure, explained })
     }
 
     /// The session, opened if nobody uses the device yet. `None` after logging why not.
@@ -72,12 +79,10 @@ impl EtDevice {
         if let Some(session) = current.upgrade() {
             return Some(session);
         }
-        let opened = Emulated::open(&self.settings.emulator)
-            .and_then(|driver| match &self.captures {
-                Some(captures) => driver.capturing(captures.clone()),
-                None => Ok(driver),
-            })
-            .and_then(|driver| Session::open(Box::new(driver), self.shires, self.settings.kernels.as_deref()));
+        let opened = self.driver().and_then(|driver| {
+            let timeline = self.profile.as_ref().map(Timeline::open).transpose()?;
+            Session::open(driver, self.shires, self.settings.kernels.as_deref(), timeline)
+        });
         match opened {
             Ok(session) => {
                 let session = Arc::new(session);
@@ -94,6 +99,17 @@ impl EtDevice {
                 None
             }
         }
+    }
+
+    fn driver(&self) -> Result<Box<dyn Driver>> {
+        if self.settings.choice == Choice::Null {
+            return Ok(Box::new(Null { shires: self.shires }));
+        }
+        let driver = Emulated::open(&self.settings.emulator)?;
+        Ok(Box::new(match &self.captures {
+            Some(captures) => driver.capturing(captures.clone())?,
+            None => driver,
+        }))
     }
 
     /// Logs, once for each reason, why a node is not computed here.
@@ -171,7 +187,10 @@ impl Device for EtDevice {
                 Memory { free, total }
             }
             None => {
-                let total = emulated::memory(&self.settings.emulator);
+                let total = match self.settings.choice {
+                    Choice::Null => null::memory(),
+                    _ => emulated::memory(&self.settings.emulator),
+                };
                 Memory { free: total, total }
             }
         }

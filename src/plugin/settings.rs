@@ -18,6 +18,8 @@ pub enum Choice {
     Sysemu,
     /// The emulator in this library.
     Emulator,
+    /// None: nothing is computed.
+    Null,
 }
 
 /// What the environment says.
@@ -42,6 +44,8 @@ pub struct Settings {
     pub plans: Option<usize>,
     /// `GGML_ET_PERF`.
     pub perf: bool,
+    /// `GGML_ET_PROFILE`.
+    pub profile: Option<PathBuf>,
     /// `GGML_ET_EXPLAIN`.
     pub explain: bool,
     /// `GGML_ET_CAPTURE` and `GGML_ET_CAPTURE_LAUNCHES`: where to, and which.
@@ -60,7 +64,8 @@ impl Settings {
             Some("pcie") => Choice::Pcie,
             Some("sysemu") => Choice::Sysemu,
             Some("emulator") => Choice::Emulator,
-            Some(other) => return Err(wrong("GGML_ET_DEVICE", other, "auto, pcie, sysemu or emulator")),
+            Some("null") => Choice::Null,
+            Some(other) => return Err(wrong("GGML_ET_DEVICE", other, "auto, pcie, sysemu, emulator or null")),
         };
         let default = Config::default();
         let most = Config::MAX_SHIRES;
@@ -124,6 +129,7 @@ impl Settings {
             fusions: fusions.unwrap_or_default(),
             plans,
             perf: env.switch("GGML_ET_PERF", false)?,
+            profile: env.value("GGML_ET_PROFILE").map(PathBuf::from),
             explain: env.switch("GGML_ET_EXPLAIN", false)?,
             capture: capture.map(|directory| (directory, launches.unwrap_or(1..=u64::MAX))),
             filter,

@@ -61,8 +61,10 @@ struct Computation {
     cached: bool,
     /// Nodes in the graph.
     nodes: usize,
-    /// For each launch what its commands are, if lines about them are wanted.
-    perf: Option<Vec<Vec<Node>>>,
+    /// `ET_PERF` lines are wanted.
+    perf: bool,
+    /// For each launch what its commands are, if times are wanted.
+    nodes_timed: Option<Vec<Vec<Node>>>,
     /// For each launch its commands' names, if they may be wanted.
     names: Vec<Vec<Command>>,
 }
@@ -144,14 +146,16 @@ impl EtStream {
         }
         let (plan, cached) = self.plan(graph, uid)?;
         let node = |origin: &Origin| Node::read(&graph[origin.index].read());
-        let perf =
-            self.perf.then(|| plan.launches.iter().map(|part| part.origins.iter().map(node).collect()).collect());
+        let timed = self.perf || self.session.timeline().is_some();
+        let nodes_timed =
+            timed.then(|| plan.launches.iter().map(|part| part.origins.iter().map(node).collect()).collect());
         let names = match self.session.driver().wants_names() {
             true => plan.launches.iter().map(|part| names(graph, &part.origins)).collect(),
             false => Vec::new(),
         };
         let session = self.session.clone();
-        let computation = Computation { session, plan, cached, nodes: graph.len(), perf, names };
+        let computation =
+            Computation { session, plan, cached, nodes: graph.len(), perf: self.perf, nodes_timed, names };
         if self.asynchronous {
             self.session.add(Box::new(move || {
                 if let Err(reason) = computation.run() {
@@ -180,13 +184,21 @@ impl Computation {
         let mut words = 0;
         for (i, part) in self.plan.launches.iter().enumerate() {
             let mut program = part.lock();
-            let spans =
-                self.session.run(&mut program, self.perf.is_some(), &|| self.names.get(i).cloned().unwrap_or_default());
+            let spans = self
+                .session
+                .run(&mut program, self.nodes_timed.is_some(), &|| self.names.get(i).cloned().unwrap_or_default());
             words += program.take_sent();
             let spans = spans.map_err(|failure| part.explain(failure))?;
-            let nodes = self.perf.iter().flat_map(|launches| &launches[i]);
-            for ((span, origin), node) in spans.into_iter().zip(&part.origins).zip(nodes) {
-                log::debug!(target: perf::TARGET, "{}", perf::line(node, origin.kernel, span));
+            let Some(nodes) = self.nodes_timed.as_ref().map(|launches| &launches[i]) else { continue };
+            let commands = nodes.iter().zip(part.origins.iter().copied()).zip(spans);
+            let commands = commands.map(|((node, origin), span)| (node, origin, span));
+            if self.perf {
+                for (node, origin, span) in commands.clone() {
+                    log::debug!(target: perf::TARGET, "{}", perf::line(node, origin.kernel, span));
+                }
+            }
+            if let Some(timeline) = self.session.timeline() {
+                timeline.launch(commands);
             }
         }
         let sum = |of: fn(&Part) -> usize| self.plan.launches.iter().map(of).sum::<usize>();
