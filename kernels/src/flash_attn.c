@@ -25,7 +25,7 @@ static uint32_t gcd(uint32_t a, uint32_t b)
     return a;
 }
 
-static void plan(struct attention *a, const struct et_command *cmd, const struct et_grid *grid)
+static void operands(struct attention *a, const struct et_command *cmd)
 {
     a->cmd = cmd;
     a->dst = &cmd->dst;
@@ -38,6 +38,10 @@ static void plan(struct attention *a, const struct et_command *cmd, const struct
     a->dv = a->v->ne[0];
     a->q_pitch = ceil_div(a->dk, 16) * 64;
     a->o_pitch = ceil_div(a->dv, 16) * 64;
+}
+
+static void plan(struct attention *a, const struct et_grid *grid)
+{
     a->heads = gcd(a->q->ne[2] / a->k->ne[2], a->q->ne[2] / a->v->ne[2]);
     a->groups = a->q->ne[2] / a->heads;
     a->all_rows = a->heads * a->q->ne[1];
@@ -53,7 +57,7 @@ static void plan(struct attention *a, const struct et_command *cmd, const struct
     a->units = bands * a->blocks;
 
     uint32_t keys = a->k->ne[1], splits = grid->minions / a->units;
-    uint64_t room = cmd->workspace_size / ((uint64_t)bands * a->all_rows * (64 + a->o_pitch));
+    uint64_t room = a->cmd->workspace_size / ((uint64_t)bands * a->all_rows * (64 + a->o_pitch));
     if (splits > room)
         splits = (uint32_t)room;
     if (splits > SPLITS_MAX)
@@ -310,9 +314,10 @@ static void combine(const struct attention *a, uint32_t row, uint64_t share)
 uint32_t et_flash_attn(const struct et_command *cmd, const struct et_grid *grid)
 {
     struct attention a;
-    plan(&a, cmd, grid);
+    operands(&a, cmd);
     if (et_flash_attn_rows(&a, grid))
         return ET_OK;
+    plan(&a, grid);
     if (grid->thread == 0) {
         for (uint32_t item = grid->minion; item < a.units * a.splits; item += grid->minions)
             run_unit(&a, item);

@@ -288,7 +288,7 @@ bool et_flash_attn_rows(const struct attention *a, const struct et_grid *grid)
 {
     const struct et_tensor *q = a->q;
     uint64_t rows = (uint64_t)q->ne[1] * q->ne[2] * q->ne[3];
-    if (a->k->type != ET_F16 || a->v->type != ET_F16 || a->dk % 32 || a->dv % 32 || a->dv > 1024)
+    if (rows == 0 || a->k->type != ET_F16 || a->v->type != ET_F16 || a->dk % 32 || a->dv % 32 || a->dv > 1024)
         return false;
     // Groups are aligned by the minions' numbers on the chip, which run on over shires only where none is left out.
     uint32_t levels = 0, most = 5;

@@ -1,9 +1,11 @@
 //! ROPE, ROPE_BACK.
 
 use super::common::{require, source, Command, Refusal};
-use crate::command::{et_rope_params, ET_KERNEL_ROPE};
+use crate::command::{et_rope_params, ET_KERNEL_ROPE, ET_KERNEL_SET_ROWS, ET_LINES_OWNED};
 use crate::command::{ET_ROPE_ADJACENT, ET_ROPE_HALVES};
 use crate::command::{ET_ROPE_INTERLEAVED, ET_ROPE_ONE, ET_ROPE_SECTIONS, ET_ROPE_SECTIONS_RESTART};
+use crate::graph::plan::Item;
+use crate::graph::stages::meet;
 use crate::graph::Node;
 use ggml_abi::{Op, Type};
 
@@ -39,6 +41,27 @@ pub fn lower(node: &Node) -> Result<Command, Refusal> {
     let mut command = Command::new(ET_KERNEL_ROPE, name, dst, &sources)?;
     command.raw.params.rope = params;
     Ok(command)
+}
+
+/// Whether the second one stores the whole rotated tensor in rows of a cache, each of which is made up of whole rotated
+/// rows.
+pub(super) fn is_stored(items: &[Item]) -> bool {
+    let [rope, set, ..] = items else { return false };
+    let (dst, Some(rows), Some(places)) = (&rope.node.dst, &set.node.src[0], &set.node.src[1]) else { return false };
+    let block = set.node.dst.block().map_or(i64::MAX, |(elements, _)| elements as i64);
+    rope.command.raw.kernel == ET_KERNEL_ROPE
+        && rope.command.raw.dst.flags & ET_LINES_OWNED != 0
+        && set.command.raw.kernel == ET_KERNEL_SET_ROWS
+        && dst.ty == Type::F32
+        && dst.is_contiguous()
+        && rows.addr == dst.addr
+        && rows.ty == dst.ty
+        && rows.is_contiguous()
+        && rows.elements() == dst.elements()
+        && rows.ne[2..] == [1, 1]
+        && rows.ne[0] % dst.ne[0] == 0
+        && dst.ne[0] % block == 0
+        && !meet((places.addr, places.span()), (dst.addr, dst.span()))
 }
 
 fn params(node: &Node) -> Result<et_rope_params, Refusal> {
@@ -130,6 +153,32 @@ mod tests {
     fn params(node: &Node) -> et_rope_params {
         lower(node).expect("supported");
         super::params(node).expect("supported")
+    }
+
+    #[test]
+    fn rotated_rows_go_to_the_cache_in_one_call() {
+        use super::super::elementwise::tests::numbered;
+        use crate::ops::Lowered;
+        let as_item = |node: Node| {
+            let Ok(Lowered::Command(command)) = crate::ops::lower(&node) else { panic!("{} is refused", node.op) };
+            Item { node, index: 0, command: *command }
+        };
+        let mut rotated = node(NEOX, 64, 0);
+        rotated.dst = numbered(1, [64, 2, 3, 1]);
+        let stored = |rows: Operand| {
+            let mut cache = numbered(2, [rows.ne[0], 16, 1, 1]);
+            (cache.ty, cache.nb) = (Type::F16, cache.nb.map(|bytes| bytes / 2));
+            let places = Operand { ty: Type::I32, ..numbered(3, [rows.ne[1], 1, 1, 1]) };
+            let mut src: [Option<Operand>; 10] = Default::default();
+            (src[0], src[1]) = (Some(rows), Some(places));
+            let set = Node { op: Op::SetRows, sub: None, name: String::new(), dst: cache, src, params: [0; 16] };
+            is_stored(&[as_item(rotated.clone()), as_item(set)])
+        };
+        assert!(stored(numbered(1, [128, 3, 1, 1])));
+        assert!(stored(numbered(1, [64, 6, 1, 1])));
+        assert!(!stored(numbered(1, [96, 4, 1, 1])), "rows are cut");
+        assert!(!stored(numbered(1, [128, 2, 1, 1])), "not all of it");
+        assert!(!stored(numbered(4, [128, 3, 1, 1])), "another tensor");
     }
 
     #[test]
