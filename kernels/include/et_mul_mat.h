@@ -29,16 +29,21 @@ static inline struct et_product et_next_product(const struct et_command **at, co
     return p;
 }
 
-// What a product's ADD adds to it: a tensor of its shape, or one that is repeated in dimensions where it has one
-// element.
+// What a product's ADD adds to it: a tensor of its shape and strides, or one row for all of its rows.
 static inline const struct et_tensor *et_added(const struct et_product *p)
 {
     return &p->add->src[p->add->src[0].addr == p->cmd->dst.addr];
 }
 
-static inline uint64_t et_added_row(const struct et_tensor *t, uint32_t i1, uint32_t i2, uint32_t i3)
+static inline bool et_is_row(const struct et_tensor *added, const struct et_tensor *dst)
 {
-    return et_row(t, t->ne[1] > 1 ? i1 : 0, t->ne[2] > 1 ? i2 : 0, t->ne[3] > 1 ? i3 : 0);
+    return (uint64_t)added->ne[0] * added->ne[1] * added->ne[2] * added->ne[3] == dst->ne[0];
+}
+
+// The place in `t`, which has dst's strides (and perhaps fewer dimensions that adjoin), that `at` is in dst.
+static inline uint64_t et_beside(const struct et_tensor *t, const struct et_tensor *dst, uint64_t at)
+{
+    return t->addr + (at - dst->addr);
 }
 
 #endif

@@ -583,20 +583,22 @@ static void get_floats(const struct et_tensor *t, uint64_t src, uint32_t rows)
 static void store_results(const struct problem *p, const struct strip *s, uint32_t column)
 {
     const struct et_product *product = &s->product->is;
+    const struct et_tensor *shape = &product->cmd->dst;
     struct et_index i = find_column(p, s->matrix, column);
-    uint64_t first = s->row * 4ull, dst = et_row(&product->cmd->dst, i.i1, i.i2, i.i3) + first, result = dst;
+    uint64_t dst = et_row(shape, i.i1, i.i2, i.i3) + s->row * 4ull, result = dst;
     if (product->add) {
         const struct et_tensor *other = et_added(product);
-        result = et_row(&product->add->dst, i.i1, i.i2, i.i3) + first;
-        get_floats(other, et_added_row(other, i.i1, i.i2, i.i3) + first, s->rows);
+        uint64_t src = et_is_row(other, shape) ? other->addr + s->row * 4ull : et_beside(other, shape, dst);
+        result = et_beside(&product->add->dst, shape, dst);
+        get_floats(other, src, s->rows);
         if (result != dst)
             put_floats(dst, s->rows);
         V("fadd.ps f0, f0, f4, rne");
         V("fadd.ps f1, f1, f5, rne");
     }
     if (p->glu) {
-        uint64_t twin = et_row(&p->products[1].is.cmd->dst, i.i1, i.i2, i.i3) + first;
-        result = et_row(&p->glu->dst, i.i1, i.i2, i.i3) + first;
+        uint64_t twin = et_beside(&p->products[1].is.cmd->dst, shape, dst);
+        result = et_beside(&p->glu->dst, shape, dst);
         if (result != dst)
             put_floats(dst, s->rows);
         V("fsgnj.ps f8, f0, f0");

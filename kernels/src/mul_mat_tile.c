@@ -42,7 +42,6 @@ struct problem {
 struct tile {
     uint64_t x;   // first column
     uint64_t dst; // its result for src0's row 0
-    uint64_t other, sum;
     uint32_t columns;
 };
 
@@ -75,10 +74,6 @@ static struct tile find_tile(const struct problem *p, uint32_t matrix, uint32_t 
         t.columns = 16;
     t.x = et_row(p->x, first, i2, i3);
     t.dst = et_row(p->dst, first, i2, i3);
-    if (p->sum) {
-        t.other = et_added_row(p->other, first, i2, i3);
-        t.sum = et_row(p->sum, first, i2, i3);
-    }
     return t;
 }
 
@@ -249,14 +244,14 @@ static void store_tile(const struct problem *p, const struct strip *s, const str
 {
     static const uint32_t words[8] = {0, 4, 8, 12, 16, 20, 24, 28};
     uint64_t stage = SCRATCH(p->grid, stage), dst = t->dst + s->first * 4ull, stride = p->dst->nb[1];
-    uint64_t sum = 0, sum_stride = 0, other = 0, other_stride = 0;
+    uint64_t sum = 0, other = 0, other_stride = 0;
     if (p->sum) {
-        sum = t->sum + s->first * 4ull;
-        sum_stride = p->sum->nb[1];
-        other = t->other + s->first * 4ull;
-        other_stride = p->other->ne[1] > 1 ? p->other->nb[1] : 0;
+        bool row = et_is_row(p->other, p->dst);
+        sum = et_beside(p->sum, p->dst, dst);
+        other = row ? p->other->addr + s->first * 4ull : et_beside(p->other, p->dst, dst);
+        other_stride = row ? 0 : stride;
     }
-    bool whole = s->rows == 16 && ((dst | stride | sum | sum_stride) & 63) == 0;
+    bool whole = s->rows == 16 && ((dst | stride | sum) & 63) == 0;
     if (whole && sum != dst)
         t_store_c(dst, t->columns, stride);
     if (whole && !sum)
@@ -272,7 +267,7 @@ static void store_tile(const struct problem *p, const struct strip *s, const str
     for (uint32_t column = 0; column < t->columns; ++column, stage += ET_LINE) {
         store_column(stage, dst, other, sum, s->rows, whole);
         dst += stride;
-        sum += sum_stride;
+        sum += sum ? stride : 0;
         other += other_stride;
     }
     v_all_lanes();

@@ -405,11 +405,12 @@ static void multiply_rows(const struct et_product *product, const struct et_grid
                 dot_rows(w->type, &r, x, n, sums + row * 32, start != 0);
             }
         }
-        struct results to = {et_row(&cmd->dst, i1, i2, i3) + first * 4ull, 0, 0};
+        const struct et_tensor *dst = &cmd->dst;
+        struct results to = {et_row(dst, i1, i2, i3) + first * 4ull, 0, 0};
         if (product->add) {
             const struct et_tensor *other = et_added(product);
-            to.other = et_added_row(other, i1, i2, i3) + first * 4ull;
-            to.sum = et_row(&product->add->dst, i1, i2, i3) + first * 4ull;
+            to.other = et_is_row(other, dst) ? other->addr + first * 4ull : et_beside(other, dst, to.dst);
+            to.sum = et_beside(&product->add->dst, dst, to.dst);
             et_refresh(other, to.other, rows * 4);
         }
         store_sums(sums, to, rows);

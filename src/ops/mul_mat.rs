@@ -1,9 +1,14 @@
 //! MUL_MAT.
 
 use super::common::{block, require, source, Command, Refusal};
-use crate::command::{ET_INT8_SLICES, ET_KERNEL_MUL_MAT_TILE, ET_KERNEL_MUL_MAT_VEC};
-use crate::graph::{Node, Operand};
-use ggml_abi::Type;
+use crate::command::{
+    et_command, et_tensor, ET_INT8_SLICES, ET_KERNEL_BINARY, ET_KERNEL_GLU, ET_KERNEL_MUL_MAT_TILE,
+    ET_KERNEL_MUL_MAT_VEC,
+};
+use crate::graph::plan::Item;
+use crate::graph::stages::meet;
+use crate::graph::{Node, Operand, SubOp};
+use ggml_abi::{GluOp, Op, Type};
 
 /// Columns up to which the vector kernel's dot products of plain weights cost less than converting the weights for the
 /// tensor unit (docs/decisions/0001-gemv-and-interpreter.md).
@@ -63,10 +68,86 @@ fn names(ty: Type) -> Option<(&'static str, &'static str)> {
     })
 }
 
+/// Whether one call can compute both products: the int8 kernel makes the bytes of the columns once, the others run one
+/// after the other.
+pub fn shares_input(first: &Item, other: &Item) -> bool {
+    let (a, b) = (&first.command.raw, &other.command.raw);
+    let flat = |weights: &et_tensor| weights.ne[2] == 1 && weights.ne[3] == 1;
+    is_mul_mat(a)
+        && a.kernel == b.kernel
+        && a.src[0].type_ == b.src[0].type_
+        && a.src[0].ne[0] == b.src[0].ne[0]
+        && flat(&a.src[0])
+        && flat(&b.src[0])
+        && matches!((&first.node.src[1], &other.node.src[1]), (Some(x), Some(y)) if same(x, y))
+}
+
+/// Whether the first two are a product and an addition to it: of as many elements, or of some that are repeated in whole
+/// rows.
+pub fn is_added_to(items: &[Item]) -> bool {
+    let [product, sum, ..] = items else { return false };
+    let (a, b) = (&product.command.raw, &sum.command.raw);
+    if !is_mul_mat(a) || sum.node.op != Op::Add || b.kernel != ET_KERNEL_BINARY {
+        return false;
+    }
+    let dst = &product.node.dst;
+    let other = match &sum.node.src {
+        [Some(x), Some(y), ..] if same(x, dst) => y,
+        [Some(x), Some(y), ..] if same(y, dst) => x,
+        _ => return false,
+    };
+    let row = other.ne == [dst.ne[0], 1, 1, 1] && other.nb[0] == dst.nb[0];
+    other.addr != dst.addr
+        && other.ty == dst.ty
+        && (row || alike(other, dst))
+        && alike(&sum.node.dst, dst)
+        && keeps_sources(&product.node, &sum.node)
+}
+
+/// Whether the first three are two products with one input and the SWIGLU of them, for the int8 kernel.
+pub fn is_gated(items: &[Item]) -> bool {
+    let [first, second, glu, ..] = items else { return false };
+    let (a, c) = (&first.command.raw, &glu.command.raw);
+    let (x, y) = (&first.node.dst, &second.node.dst);
+    let both = matches!(&glu.node.src, [Some(p), Some(q), ..] if same(p, x) && same(q, y) || same(p, y) && same(q, x));
+    let quantised = |weights: &Operand| block(weights.ty).is_some_and(|(elements, _)| elements > 1);
+    shares_input(first, second)
+        && a.kernel == ET_KERNEL_MUL_MAT_VEC
+        && first.node.src[0].as_ref().is_some_and(quantised)
+        && c.kernel == ET_KERNEL_GLU
+        && glu.node.sub == Some(SubOp::Glu(GluOp::Swiglu))
+        && both
+        && x.addr != y.addr
+        && alike(x, y)
+        && alike(&glu.node.dst, x)
+        && [&first.node, &second.node].into_iter().all(|product| keeps_sources(product, &glu.node))
+        && keeps_sources(&first.node, &second.node)
+}
+
+fn is_mul_mat(command: &et_command) -> bool {
+    matches!(command.kernel, ET_KERNEL_MUL_MAT_VEC | ET_KERNEL_MUL_MAT_TILE)
+}
+
+/// The same elements.
+fn same(a: &Operand, b: &Operand) -> bool {
+    a.addr == b.addr && alike(a, b)
+}
+
+/// Elements in the same places, counted from their addresses.
+fn alike(a: &Operand, b: &Operand) -> bool {
+    a.ty == b.ty && a.ne == b.ne && a.nb == b.nb
+}
+
+/// Whether a result goes to no memory that a product reads: other harts may still read it.
+fn keeps_sources(product: &Node, result: &Node) -> bool {
+    let written = (result.dst.addr, result.dst.span());
+    product.src.iter().flatten().all(|source| !meet(written, (source.addr, source.span())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ggml_abi::Op;
+    use crate::ops::Lowered;
 
     fn operand(ty: Type, ne: [i64; 4]) -> Operand {
         let (elements, bytes) = block(ty).unwrap();
@@ -102,6 +183,65 @@ mod tests {
     fn columns_beyond_the_scratchpad_go_to_the_tensor_unit() {
         assert_eq!(kernel(Type::Q4_0, 2048 * 16, 9), "mul_mat_vec_q4_0");
         assert_eq!(kernel(Type::Q4_0, 2048 * 16, 10), "mul_mat_tile_q4_0");
+    }
+
+    /// A tensor of a type at an address.
+    fn at(addr: u64, ty: Type, ne: [i64; 4]) -> Operand {
+        Operand { addr, ..operand(ty, ne) }
+    }
+
+    fn item(op: Op, sub: Option<SubOp>, dst: Operand, sources: &[Operand]) -> Item {
+        let mut src: [Option<Operand>; 10] = Default::default();
+        for (place, source) in src.iter_mut().zip(sources) {
+            *place = Some(source.clone());
+        }
+        let node = Node { op, sub, name: String::new(), dst, src, params: [0; 16] };
+        let Ok(Lowered::Command(command)) = crate::ops::lower(&node) else { panic!("{node:?}") };
+        Item { node, index: 0, command: *command }
+    }
+
+    fn product(weights: u64, dst: u64) -> Item {
+        let weights = at(weights, Type::Q8_0, [64, 48, 1, 1]);
+        item(Op::MulMat, None, at(dst, Type::F32, [48, 2, 1, 1]), &[weights, at(0x1000, Type::F32, [64, 2, 1, 1])])
+    }
+
+    #[test]
+    fn products_share_a_column_of_one_kernel() {
+        assert!(shares_input(&product(0x8000, 0x2000), &product(0x9000, 0x3000)));
+        let weights = at(0x8000, Type::F16, [64, 48, 1, 1]);
+        let x = at(0x1000, Type::F32, [64, 2, 1, 1]);
+        let plain = item(Op::MulMat, None, at(0x3000, Type::F32, [48, 2, 1, 1]), &[weights, x]);
+        assert!(!shares_input(&product(0x8000, 0x2000), &plain));
+    }
+
+    #[test]
+    fn what_is_added_has_the_products_rows() {
+        let floats = |addr, ne| at(addr, Type::F32, ne);
+        let added = |other: Operand, dst: u64| {
+            let product = product(0x8000, 0x2000);
+            let sum = item(Op::Add, None, floats(dst, [48, 2, 1, 1]), &[product.node.dst.clone(), other]);
+            is_added_to(&[product, sum])
+        };
+        assert!(added(floats(0x4000, [48, 2, 1, 1]), 0x5000), "as many elements");
+        assert!(added(floats(0x4000, [48, 1, 1, 1]), 0x2000), "a row, in place");
+        assert!(added(floats(0x4000, [48, 2, 1, 1]), 0x4000), "to where the other is");
+        assert!(!added(floats(0x4000, [1, 2, 1, 1]), 0x5000), "repeated in a row");
+        assert!(!added(floats(0x2000, [48, 2, 1, 1]), 0x5000), "itself");
+        assert!(!added(floats(0x4000, [48, 2, 1, 1]), 0x1000), "to where harts still read the columns");
+    }
+
+    #[test]
+    fn a_gate_is_two_products_with_one_input() {
+        let gated = |dst: u64, swapped: bool| {
+            let (a, b) = (product(0x8000, 0x2000), product(0x9000, 0x3000));
+            let (x, y) = if swapped { (&b, &a) } else { (&a, &b) };
+            let glu = Some(SubOp::Glu(GluOp::Swiglu));
+            let sources = [x.node.dst.clone(), y.node.dst.clone()];
+            let glu = item(Op::Glu, glu, at(dst, Type::F32, [48, 2, 1, 1]), &sources);
+            is_gated(&[a, b, glu])
+        };
+        assert!(gated(0x4000, false) && gated(0x4000, true) && gated(0x2000, false) && gated(0x3000, false));
+        assert!(!gated(0x1000, false), "to where harts still read the columns");
     }
 
     #[test]
