@@ -730,20 +730,22 @@ static void forget_slices(const struct problem *p, uint32_t count)
 static void multiply_round(struct problem *p, uint64_t begin, uint64_t end, uint32_t matrix, uint32_t count)
 {
     const struct et_grid *grid = p->grid;
-    uint32_t rest = (uint32_t)(end - begin) % 32, parts = 1;
+    // Strips, or pairs, that are left, and the parts that a strip of them is cut into; 0: it is not.
+    uint32_t rest = (uint32_t)(end - begin) % 32, left = p->glu ? 2 * rest : rest, parts = 0;
     struct et_range mine = et_share(end - begin, 1, grid->lane, 32);
     // The lines' sums lie behind the slices.
     uint32_t slices = (p->lines + 31) / 32 * count;
     struct sums sums = {0, (uint64_t)p->lines * ET_LINE};
     uint64_t room = (p->glu ? 2 : 1) * p->columns * sums.pitch;
-    if (rest && rest <= 16 && room <= (ET_INT8_SLICES - slices) * SLICE_BYTES) {
+    if (rest && room <= (ET_INT8_SLICES - slices) * SLICE_BYTES) {
         // Short parts cost more; beside whole strips they would gain little.
         uint64_t whole = (end - begin) / 32;
         uint32_t most = whole ? p->lines / 3 : p->lines;
-        parts = 32 / rest < most ? 32 / rest : most;
-        if (parts > 1) {
+        parts = 32 / left < most ? 32 / left : most;
+        if (parts == 1 && left == rest)
+            parts = 0;
+        if (parts)
             mine = (struct et_range){whole * grid->lane, whole * (grid->lane + 1)};
-        }
     }
     if (p->type == ET_Q4_1)
         forget_slices(p, count);
@@ -751,19 +753,20 @@ static void multiply_round(struct problem *p, uint64_t begin, uint64_t end, uint
         struct strip s = find_strip(p, unit);
         multiply_strip(p, &s, (s.matrix - matrix) * p->columns, count);
     }
-    if (parts > 1) {
+    if (parts) {
         uint64_t area = offsetof(struct scratch, slices) + slices * SLICE_BYTES;
         uint32_t which = grid->lane / parts, part = grid->lane % parts;
-        if (which < rest) {
+        if (which < left) {
+            bool second = which >= rest;
+            which -= second ? rest : 0;
             struct strip s = find_strip(p, end - rest + which);
-            uint32_t first = p->lines * part / parts, last = p->lines * (part + 1) / parts;
+            uint32_t index = (s.matrix - matrix) * p->columns;
             sums.addr = minion_scratch(grid, which) + area;
-            multiply_part(p, &s, first, last, (s.matrix - matrix) * p->columns, count, sums);
-            if (p->glu) {
-                struct strip twin = find_twin(p, &s);
+            if (second) {
+                s = find_twin(p, &s);
                 sums.addr += p->columns * sums.pitch;
-                multiply_part(p, &twin, first, last, 0, count, sums);
             }
+            multiply_part(p, &s, p->lines * part / parts, p->lines * (part + 1) / parts, index, count, sums);
         }
         T_WAIT(T_EVENT_STORE);
         await_slices(p);
