@@ -39,6 +39,12 @@ static inline __attribute__((always_inline)) void over(const struct line *l, boo
                 V_STORE("f3", d, 96);
             }
         }
+        for (; left >= 8; left -= 8, s += 32, d += 32) {
+            V_LOAD("f0", s, 0);
+            one();
+            if (store)
+                V_STORE("f0", d, 0);
+        }
     }
     const struct et_tensor *src = &l->cmd->src[0], *dst = &l->cmd->dst;
     for (; left > 0; left -= 8, s += 8 * l->src_step, d += 8 * l->dst_step) {
@@ -221,12 +227,11 @@ static uint32_t sharing(const struct et_command *cmd, const struct et_grid *grid
     return levels;
 }
 
-// Element `begin` of row `row` for an operand of a member, which may have all rows in one.
-static uint64_t place(const struct et_tensor *t, const struct et_tensor *dst, uint64_t row, uint32_t begin)
+// Element `begin` of row `row`, whose index is `i`, for an operand of a member, which may have all rows in one.
+static inline uint64_t place(const struct et_tensor *t, uint32_t n, uint64_t row, struct et_index i, uint32_t begin)
 {
-    if (t->ne[0] > dst->ne[0])
-        return t->addr + (row * dst->ne[0] + begin) * 4;
-    struct et_index i = et_unflatten(dst, row);
+    if (t->ne[0] > n)
+        return t->addr + (row * n + begin) * 4;
     uint64_t start = et_row(t, et_repeat(i.i1, t->ne[1]), et_repeat(i.i2, t->ne[2]), et_repeat(i.i3, t->ne[3]));
     return start + (t->ne[0] == 1 ? 0 : begin * t->nb[0]);
 }
@@ -236,12 +241,15 @@ static void run(struct job *j, uint64_t row, uint32_t begin, uint32_t end)
 {
     struct line *l = &j->line;
     const struct et_tensor *dst = &l->cmd->dst, *src = &l->cmd->src[0];
+    struct et_index i = {0, 0, 0};
+    if (row)
+        i = et_unflatten(dst, row);
     uint32_t n = end - begin;
     for (uint32_t m = 0; m < j->members; ++m) {
         struct et_piece *p = &j->pieces[m];
-        p->dst = place(&p->cmd->dst, dst, row, begin);
+        p->dst = place(&p->cmd->dst, dst->ne[0], row, i, begin);
         for (uint32_t s = 0; s < p->cmd->sources; ++s)
-            p->src[s] = place(&p->cmd->src[s], dst, row, begin);
+            p->src[s] = place(&p->cmd->src[s], dst->ne[0], row, i, begin);
     }
     l->n = n;
     l->src = j->pieces[j->norm].src[0];
@@ -278,23 +286,25 @@ uint32_t et_rms_norm(const struct et_command *cmd, const struct et_grid *grid)
     l->dst_step = n == 1 ? 4 : dst->nb[0];
     l->dense = l->src_step == 4;
     l->fast = l->dense && l->dst_step == 4 && dst->flags & ET_LINES_OWNED;
+
+    uint64_t rows = (uint64_t)dst->ne[1] * dst->ne[2] * dst->ne[3];
+    uint32_t lines = (n + 15) / 16;
+    j.levels = l->fast ? sharing(norm, grid, rows, lines) : 0;
+    struct et_range mine;
+    if (j.levels) {
+        uint64_t row = grid->minion >> j.levels;
+        mine = (struct et_range){row, row < rows && grid->thread == 0 ? row + 1 : row};
+    } else {
+        mine = et_rows(norm, grid);
+    }
+    if (mine.begin >= mine.end)
+        return ET_OK;
     for (uint32_t m = 0; m < j.members; ++m) {
         j.pieces[m] = et_piece_in(&cmd[m], n);
         j.fn[m] = et_piece_of(&cmd[m]);
         if (m != j.norm && !(l->fast && j.fn[m] && j.pieces[m].fast))
             return ET_BAD_OP;
     }
-
-    uint64_t rows = (uint64_t)dst->ne[1] * dst->ne[2] * dst->ne[3];
-    uint32_t lines = (n + 15) / 16;
-    j.levels = l->fast ? sharing(norm, grid, rows, lines) : 0;
-    struct et_range mine = et_rows(norm, grid);
-    if (j.levels) {
-        uint64_t row = grid->minion >> j.levels;
-        mine = (struct et_range){row, row < rows && grid->thread == 0 ? row + 1 : row};
-    }
-    if (mine.begin >= mine.end)
-        return ET_OK;
     V_BCAST("f0", 1.0f);
     V_BCAST("f1", (float)n);
     v_div();
