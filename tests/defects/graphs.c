@@ -89,6 +89,7 @@ static const struct test {
     {"clamp", clamp, {{F32, {72, 96, 1, 1}}}},
     {"sum-rows", sum_rows, {{F32, {72, 96, 1, 1}}}},
     {"rms-norm", rms_norm, {{F32, {96, 96, 1, 1}}}},
+    {"rms-norm-one", rms_norm, {{F32, {576, 1, 1, 1}}}},
     {"rms-norm-odd", rms_norm, {{F32, {70, 75, 1, 1}}}},
     {"norm", norm, {{F32, {72, 96, 1, 1}}}},
     {"get-rows", get_rows, {{F32, {80, 40, 1, 1}}, {I32, {70, 1, 1, 1}}}},
@@ -123,7 +124,8 @@ static const struct test {
     {"soft-max-odd", soft_max, {{F32, {75, 12, 8, 1}}, {F16, {75, 12, 1, 1}}}},
     {"soft-max-part", soft_max_part, {{F32, {75, 71, 1, 1}}}},
     {"flash-attn", flash_attn, {{F32, {64, 40, 8, 1}}, {F16, {64, 80, 8, 1}}, {F16, {64, 80, 8, 1}}, {F16, {80, 40, 1, 1}}}},
-    {"flash-attn-split", flash_attn, {{F32, {64, 1, 6, 1}}, {F16, {64, 200, 2, 1}}, {F16, {64, 200, 2, 1}}, {F16, {200, 1, 1, 1}}}},
+    {"flash-attn-split", flash_attn, {{F32, {64, 1, 6, 1}}, {F32, {64, 200, 2, 1}}, {F32, {64, 200, 2, 1}}, {F16, {200, 1, 1, 1}}}},
+    {"flash-attn-row", flash_attn, {{F32, {64, 1, 6, 1}}, {F16, {64, 200, 2, 1}}, {F16, {64, 200, 2, 1}}, {F16, {200, 1, 1, 1}}}},
     {"flash-attn-f32", flash_attn, {{F32, {40, 3, 4, 1}}, {F32, {40, 100, 4, 1}}, {F32, {40, 100, 4, 1}}, {F16, {100, 3, 1, 1}}}},
     {"flash-attn-q8_0", flash_attn, {{F32, {96, 2, 4, 1}}, {GGML_TYPE_Q8_0, {96, 70, 4, 1}, 1}, {GGML_TYPE_Q8_0, {96, 70, 4, 1}, 1}, {F16, {70, 2, 1, 1}}}},
 };
