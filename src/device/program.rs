@@ -12,7 +12,7 @@ const WORD: usize = size_of::<u64>();
 pub struct Program {
     session: Arc<Session>,
     address: u64,
-    /// What the device has.
+    /// What the device has once they are sent.
     commands: Vec<et_command>,
     /// Scratch memory that its neediest command takes.
     workspace: u64,
@@ -25,22 +25,21 @@ impl Program {
     /// `workspace` is the scratch memory that the neediest of them takes, in bytes.
     pub fn new(
         session: &Arc<Session>,
-        commands: &[et_command],
+        commands: Vec<et_command>,
         workspace: u64,
         like: Option<&Program>,
     ) -> Result<Program> {
-        let address = session.take(size_of_val(commands) as u64, "commands")?;
-        let mut program = Program { session: session.clone(), address, commands: Vec::new(), workspace, sent: 0 };
-        match like.filter(|like| like.commands.len() == commands.len()) {
+        let bytes = size_of_val(&commands[..]) as u64;
+        let address = session.take(bytes, "commands")?;
+        let mut program = Program { session: session.clone(), address, commands, workspace, sent: 0 };
+        match like.filter(|like| like.commands.len() == program.commands.len()) {
             Some(like) => {
-                session.driver().copy(address, like.address, size_of_val(commands) as u64)?;
-                program.commands = like.commands.clone();
-                program.change(commands)?;
+                session.driver().copy(address, like.address, bytes)?;
+                program.sent = program.send_changes(&like.commands)?;
             }
             None => {
-                session.driver().write(address, command::slice(commands))?;
-                program.sent = (size_of_val(commands) / WORD) as u64;
-                program.commands = commands.to_vec();
+                session.driver().write(address, command::slice(&program.commands))?;
+                program.sent = bytes / WORD as u64;
             }
         }
         Ok(program)
@@ -77,24 +76,31 @@ impl Program {
         if !self.commands.iter().any(moved) {
             return Ok(());
         }
-        let mut commands = self.commands.clone();
-        commands.iter_mut().filter(|command| moved(command)).for_each(|command| command.workspace = address);
-        self.change(&commands)
+        let old = self.commands.clone();
+        self.commands.iter_mut().filter(|command| moved(command)).for_each(|command| command.workspace = address);
+        self.sent += self.send_changes(&old)?;
+        Ok(())
     }
 
-    /// Sends the words in which `commands` differ from what the device has.
-    fn change(&mut self, commands: &[et_command]) -> Result<()> {
-        let (old, new) = (command::slice(&self.commands), command::slice(commands));
-        let differ = |word: usize| old[word * WORD..][..WORD] != new[word * WORD..][..WORD];
-        let words = new.len() / WORD;
-        let mut at = 0;
-        while let Some(first) = (at..words).find(|&word| differ(word)) {
-            at = (first..words).find(|&word| !differ(word)).unwrap_or(words);
-            self.session.driver().write(self.address + (first * WORD) as u64, &new[first * WORD..at * WORD])?;
-            self.sent += (at - first) as u64;
+    /// Sends the words in which the commands differ from `old`, which the device has, and counts them.
+    fn send_changes(&self, old: &[et_command]) -> Result<u64> {
+        let mut sent = 0;
+        for (i, (old, new)) in old.iter().zip(&self.commands).enumerate() {
+            let (old, new) = (command::bytes(old), command::bytes(new));
+            if old == new {
+                continue;
+            }
+            let words = new.len() / WORD;
+            let differ = |word: usize| old[word * WORD..][..WORD] != new[word * WORD..][..WORD];
+            let mut at = 0;
+            while let Some(first) = (at..words).find(|&word| differ(word)) {
+                at = (first..words).find(|&word| !differ(word)).unwrap_or(words);
+                let address = self.address + (i * new.len() + first * WORD) as u64;
+                self.session.driver().write(address, &new[first * WORD..at * WORD])?;
+                sent += (at - first) as u64;
+            }
         }
-        self.commands.copy_from_slice(commands);
-        Ok(())
+        Ok(sent)
     }
 }
 

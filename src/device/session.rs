@@ -416,7 +416,7 @@ mod tests {
     }
 
     fn program(session: &Arc<Session>, commands: &[et_command], workspace: u64) -> Program {
-        Program::new(session, commands, workspace, None).unwrap()
+        Program::new(session, commands.to_vec(), workspace, None).unwrap()
     }
 
     #[test]
@@ -448,11 +448,11 @@ mod tests {
         assert_eq!((first.take_sent(), first.take_sent()), (128, 0));
         list[1].kernel = 9;
         list[1].dst.nb = [4, 8, 12, 16];
-        let mut second = Program::new(&session, &list, 0, Some(&first)).unwrap();
+        let mut second = Program::new(&session, list.to_vec(), 0, Some(&first)).unwrap();
         assert_eq!(second.take_sent(), 5);
         session.run(&mut second, false, &Vec::new).unwrap();
         assert_eq!(second.take_sent(), 0);
-        let mut longer = Program::new(&session, &[list[0]; 3], 0, Some(&first)).unwrap();
+        let mut longer = Program::new(&session, vec![list[0]; 3], 0, Some(&first)).unwrap();
         assert_eq!(longer.take_sent(), 192);
     }
 

@@ -15,11 +15,11 @@ use std::fmt::Write;
 #[derive(Clone)]
 pub struct Item {
     /// The node.
-    pub node: Node,
+    pub node: Box<Node>,
     /// Its place in the host's graph.
     pub index: usize,
     /// What computes it.
-    pub command: Command,
+    pub command: Box<Command>,
 }
 
 /// The commands of one launch.
@@ -49,15 +49,15 @@ pub struct Origin {
 /// The commands of nodes, which come with their places in the graph and in order of execution. `lower` makes the
 /// commands; a node that it refuses is an error.
 pub fn items(
-    nodes: impl Iterator<Item = (usize, Node)>,
+    nodes: impl Iterator<Item = (usize, Box<Node>)>,
     lower: impl Fn(&Node) -> Result<Lowered, Refusal>,
 ) -> Result<Vec<Item>, Box<(Node, Refusal)>> {
-    let mut items = Vec::new();
+    let mut items = Vec::with_capacity(nodes.size_hint().1.unwrap_or(0));
     for (index, node) in nodes {
         match lower(&node) {
             Ok(Lowered::Nothing) => {}
-            Ok(Lowered::Command(command)) => items.push(Item { node, index, command: *command }),
-            Err(refusal) => return Err(Box::new((node, refusal))),
+            Ok(Lowered::Command(command)) => items.push(Item { node, index, command }),
+            Err(refusal) => return Err(Box::new((*node, refusal))),
         }
     }
     Ok(items)
@@ -156,7 +156,8 @@ fn cut(items: &[Item], calls: &[Call], limit: usize) -> Vec<Vec<Call>> {
 
 /// The command list of one launch.
 fn list(items: &[Item], calls: &[Call]) -> List {
-    let mut list = List::default();
+    let count = calls.iter().map(|call| call.members.len()).sum();
+    let mut list = List { commands: Vec::with_capacity(count), origins: Vec::with_capacity(count), ..List::default() };
     // Caches are empty when a launch begins.
     let mut written = Ranges::default();
     let mut since = Used::default();
@@ -213,15 +214,16 @@ impl Used {
 fn mark(command: &mut et_command, node: &Node, written: &mut Ranges) {
     // A lowering may have reshaped an operand or moved its start, but not out of its tensor. So an operand may reach to the
     // end of any of the node's tensors that its address lies in.
+    let mut extents = [(0, 0); 11];
+    for (extent, tensor) in extents.iter_mut().zip(node.src.iter().flatten().chain([&node.dst])) {
+        *extent = (tensor.addr, tensor.addr.saturating_add(tensor.span()));
+    }
     let reach = |addr: u64| {
-        let tensors = std::iter::once(&node.dst).chain(node.src.iter().flatten());
-        let ends = tensors.filter(|tensor| tensor.addr <= addr).map(|tensor| tensor.addr.saturating_add(tensor.span()));
-        ends.filter(|&end| end > addr).max().unwrap_or(u64::MAX) - addr
+        let ends = extents.iter().filter(|&&(start, end)| start <= addr && end > addr).map(|&(_, end)| end);
+        ends.max().unwrap_or(u64::MAX) - addr
     };
     let sources = command.sources as usize;
-    let mut operands: Vec<&mut et_tensor> = command.src.iter_mut().take(sources).collect();
-    operands.push(&mut command.dst);
-    for operand in operands {
+    for operand in command.src.iter_mut().take(sources).chain([&mut command.dst]) {
         if written.overlaps(operand.addr, reach(operand.addr)) {
             operand.flags |= ET_REFRESH;
         }
@@ -278,7 +280,7 @@ mod tests {
     }
 
     fn all(nodes: Vec<Node>) -> Vec<Item> {
-        items(nodes.into_iter().enumerate(), command).unwrap()
+        items(nodes.into_iter().map(Box::new).enumerate(), command).unwrap()
     }
 
     fn text(items: &[Item], limit: usize) -> Vec<String> {
@@ -394,7 +396,7 @@ mod tests {
     #[test]
     fn a_refused_node_is_named() {
         let refuse = |_: &Node| Err(Refusal::new("no"));
-        let refused = items([(0, add(0x1000, 0, 0))].into_iter(), refuse).map(|_| ()).unwrap_err();
+        let refused = items([(0, Box::new(add(0x1000, 0, 0)))].into_iter(), refuse).map(|_| ()).unwrap_err();
         assert_eq!((refused.0.name.as_str(), refused.1.reason.as_str()), ("n1000", "no"));
     }
 

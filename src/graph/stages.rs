@@ -43,12 +43,20 @@ impl Stages {
 
     fn last(&self, access: Access, of: impl Fn(&Piece) -> u32) -> u32 {
         let Some((start, end)) = lines(access) else { return 0 };
+        // Most accesses are to a whole tensor again.
+        if let Some(piece) = self.pieces.get(&start).filter(|piece| piece.end == end) {
+            return of(piece);
+        }
         let overlapping = self.pieces.range(..end).rev().take_while(|(_, piece)| piece.end > start);
         overlapping.map(|(_, piece)| of(piece)).max().unwrap_or(0)
     }
 
     fn read(&mut self, access: Access, after: u32) {
         let Some((start, end)) = lines(access) else { return };
+        if let Some(piece) = self.pieces.get_mut(&start).filter(|piece| piece.end == end) {
+            piece.read = piece.read.max(after);
+            return;
+        }
         self.cut(start);
         self.cut(end);
         let mut at = start;
@@ -70,12 +78,17 @@ impl Stages {
 
     fn write(&mut self, access: Access, after: u32) {
         let Some((start, end)) = lines(access) else { return };
+        let whole = Piece { end, written: after, read: 0 };
+        if let Some(piece) = self.pieces.get_mut(&start).filter(|piece| piece.end == end) {
+            *piece = whole;
+            return;
+        }
         self.cut(start);
         self.cut(end);
         while let Some((&from, _)) = self.pieces.range(start..end).next() {
             self.pieces.remove(&from);
         }
-        self.pieces.insert(start, Piece { end, written: after, read: 0 });
+        self.pieces.insert(start, whole);
     }
 
     /// Lets no piece reach over `at`.

@@ -122,7 +122,7 @@ pub(super) mod tests {
         }
         let node = Node { op, sub: None, name: String::new(), dst: dst.clone(), src, params: [0; 16] };
         let Ok(Lowered::Command(command)) = lower(&node) else { panic!("{op} is refused") };
-        Item { node, index: 0, command: *command }
+        Item { node: Box::new(node), index: 0, command }
     }
 
     #[test]

@@ -197,7 +197,7 @@ mod tests {
         }
         let node = Node { op, sub, name: String::new(), dst, src, params: [0; 16] };
         let Ok(Lowered::Command(command)) = crate::ops::lower(&node) else { panic!("{node:?}") };
-        Item { node, index: 0, command: *command }
+        Item { node: Box::new(node), index: 0, command }
     }
 
     fn product(weights: u64, dst: u64) -> Item {

@@ -48,7 +48,7 @@ pub fn lower(node: &Node) -> Result<Command, Refusal> {
 pub(super) fn is_stored(items: &[Item]) -> bool {
     let [rope, set, ..] = items else { return false };
     let (dst, Some(rows), Some(places)) = (&rope.node.dst, &set.node.src[0], &set.node.src[1]) else { return false };
-    let block = set.node.dst.block().map_or(i64::MAX, |(elements, _)| elements as i64);
+    let block = set.node.dst.block().map_or(i64::MAX, |(elements, _)| elements);
     rope.command.raw.kernel == ET_KERNEL_ROPE
         && rope.command.raw.dst.flags & ET_LINES_OWNED != 0
         && set.command.raw.kernel == ET_KERNEL_SET_ROWS
@@ -161,7 +161,7 @@ mod tests {
         use crate::ops::Lowered;
         let as_item = |node: Node| {
             let Ok(Lowered::Command(command)) = crate::ops::lower(&node) else { panic!("{} is refused", node.op) };
-            Item { node, index: 0, command: *command }
+            Item { node: Box::new(node), index: 0, command }
         };
         let mut rotated = node(NEOX, 64, 0);
         rotated.dst = numbered(1, [64, 2, 3, 1]);

@@ -49,8 +49,8 @@ struct Plan {
 struct Part {
     program: Mutex<Program>,
     origins: Vec<Origin>,
-    /// What messages call each command.
-    titles: Vec<String>,
+    /// What messages call each command: its operation and its tensor.
+    titles: Vec<(&'static str, String)>,
     meetings: usize,
 }
 
@@ -109,22 +109,30 @@ impl EtStream {
     fn make(&self, graph: &[TensorRef<'_>], cache: &Cache<Arc<Plan>>) -> Result<Plan, String> {
         // Nodes without the flag are in the graph for their shape only.
         let wanted = graph.iter().map(|tensor| tensor.read()).enumerate().filter(|(_, tensor)| tensor.compute);
-        let items = items(wanted.map(|(i, tensor)| (i, Node::read(&tensor))), ops::lower).map_err(|refused| {
-            let (node, refusal) = *refused;
-            format!("{} can't be computed on ET0: {refusal}", title(&node))
-        })?;
+        let mut items =
+            items(wanted.map(|(i, tensor)| (i, Box::new(Node::read(&tensor)))), ops::lower).map_err(|refused| {
+                let (node, refusal) = *refused;
+                format!("{} can't be computed on ET0: {refusal}", title(&(node.label(), node.name)))
+            })?;
+        let memory = self.memory(&items);
         let mut launches = Vec::new();
         for (i, list) in plan(&items, self.limit, &self.fusions).into_iter().enumerate() {
             let alike = |part: &Part| part.origins.len() == list.commands.len();
             let like = cache.plans().find_map(|plan| plan.launches.get(i).filter(|part| alike(part)));
             let like = like.map(|part| part.lock());
-            let program = Program::new(&self.session, &list.commands, list.workspace, like.as_deref())
+            let meetings = list.meetings();
+            let program = Program::new(&self.session, list.commands, list.workspace, like.as_deref())
                 .map_err(|error| format!("there is no place for the graph's commands: {error:#}"))?;
-            let titles = list.origins.iter().map(|origin| title(&Node::read(&graph[origin.index].read()))).collect();
-            let (program, meetings) = (Mutex::new(program), list.meetings());
+            let title = |origin: &Origin| {
+                let item = items.binary_search_by_key(&origin.index, |item| item.index).ok()?;
+                let node = &mut items[item].node;
+                Some((node.label(), std::mem::take(&mut node.name)))
+            };
+            let titles = list.origins.iter().filter_map(title).collect();
+            let program = Mutex::new(program);
             launches.push(Part { program, titles, meetings, origins: list.origins });
         }
-        Ok(Plan { launches, memory: self.memory(&items) })
+        Ok(Plan { launches, memory })
     }
 
     /// The blocks of device memory that `items` use.
@@ -227,16 +235,21 @@ impl Part {
         match failure {
             Failure::Kernel { index, code } => match origins.get(index) {
                 Some(Origin { kernel, .. }) => {
-                    format!("{} failed: its kernel {kernel} returned code {code}", titles[index])
+                    format!("{} failed: its kernel {kernel} returned code {code}", title(&titles[index]))
                 }
                 None => format!("command {index} failed with code {code}"),
             },
             Failure::Device { index, error } => {
                 let count = titles.len();
+                let index = if count == 1 { Some(0) } else { index };
                 let place = match index.and_then(|index| Some((index, titles.get(index)?))) {
-                    Some((0, title)) if count == 1 => title.clone(),
-                    Some((index, title)) => {
-                        format!("a launch of {count} operations, at or just after {title} (number {}),", index + 1)
+                    Some((0, only)) if count == 1 => title(only),
+                    Some((index, at)) => {
+                        format!(
+                            "a launch of {count} operations, at or just after {} (number {}),",
+                            title(at),
+                            index + 1
+                        )
                     }
                     None => format!("a launch of {count} operations"),
                 };
@@ -246,8 +259,8 @@ impl Part {
     }
 }
 
-fn title(node: &Node) -> String {
-    format!("{} '{}'", node.label(), node.name)
+fn title((label, name): &(&str, String)) -> String {
+    format!("{label} '{name}'")
 }
 
 impl Backend for EtStream {
