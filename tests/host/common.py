@@ -1,12 +1,16 @@
 """What the tests of this folder share: the hosts, the plugin, the models, and the difference between quick and full."""
 
+import atexit
 import functools
 import os
+import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "scripts/lib"))
 
 import stock  # noqa: E402
@@ -34,6 +38,48 @@ def host(name=stock.NEWEST):
 def model(form="q8_0"):
     """The path of SmolLM2-135M-Instruct in a form."""
     return stock.model(form)
+
+
+def program(source, folder, *options):
+    """A C program, or with -shared a library, compiled against the newest host's libraries."""
+    bin, out = host().bin, Path(folder) / source.stem
+    include = bin.parent.parent / "source"
+    subprocess.run(
+        ["cc", *options, f"-I{include}/include", f"-I{include}/ggml/include", "-o", out, source, f"-L{bin}",
+         "-l:libllama.so", "-l:libggml.so", "-l:libggml-base.so", f"-Wl,-rpath,{bin}", "-lpthread"],
+        check=True,
+    )  # fmt: skip
+    return out
+
+
+@functools.cache
+def loader():
+    """What to preload into programs of llama.cpp that never load plugins: it loads them before they start."""
+    source = scratch() / "loader.c"
+    source.write_text(
+        "void ggml_backend_load_all(void);\n"
+        "__attribute__((constructor)) static void load(void) { ggml_backend_load_all(); }\n"
+    )
+    return program(source, scratch(), "-shared", "-fPIC")
+
+
+@functools.cache
+def tiny_model():
+    """The path of llama.cpp's tiny random Llama."""
+    args = ["-s", 1, "-b", "CPU", "-a", "llama", "-o", scratch()]
+    made = host().run("test-llama-archs", *args, et=False, env={"LD_PRELOAD": str(loader())})
+    path = scratch() / "llama-dense.gguf"
+    if not path.exists():
+        raise AssertionError("no tiny model was made\n" + made.tail())
+    return path
+
+
+@functools.cache
+def scratch():
+    """A directory until the tests end."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
 
 
 full_only = unittest.skipUnless(FULL, "only in scripts/test-full")
