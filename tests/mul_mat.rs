@@ -4,8 +4,8 @@
 mod common;
 
 use common::{contiguous, f32_bytes, f32s, Device};
-use ggml_abi::{Op, Type};
-use ggml_et::graph::Node;
+use ggml_abi::{GluOp, Op, Type};
+use ggml_et::graph::{Node, Operand, SubOp};
 use half::f16;
 
 const TYPES: [Type; 6] = [Type::F32, Type::F16, Type::BF16, Type::Q8_0, Type::Q4_0, Type::Q4_1];
@@ -164,6 +164,55 @@ fn long_rows_are_cut() {
             let x = column(&mut random, columns * k);
             let got = multiply(&device, ty, &bytes, rows, &x, columns);
             compare(&format!("{ty}, {columns} columns"), &got, &values, &x, rows);
+        }
+    }
+}
+
+/// Runs nodes one by one and then as one group; both times all results must be the same.
+fn compare_group(what: &str, device: &Device, nodes: &[Node], bytes: usize) {
+    let results = || nodes.iter().map(|node| device.download(node.dst.addr, bytes)).collect::<Vec<_>>();
+    nodes.iter().for_each(|node| device.run(node).unwrap());
+    let single = results();
+    nodes.iter().for_each(|node| device.fill(node.dst.addr, bytes, 0xAA));
+    device.run_group(nodes).unwrap();
+    assert!(single == results(), "{what}");
+}
+
+#[test]
+fn groups_give_the_bits_of_their_members() {
+    let device = Device::new(2);
+    let mut random = Random(4);
+    let (rows, k) = (88, 320);
+    for ty in TYPES {
+        for columns in COLUMNS {
+            let ne = [rows as i64, columns as i64, 1, 1];
+            let floats = |random: &mut Random, n: usize| device.upload(&f32_bytes(&column(random, n)));
+            let x = contiguous(floats(&mut random, columns * k), Type::F32, [k as i64, columns as i64, 1, 1]);
+            let node = |op, sub, sources: [&Operand; 2]| {
+                let dst = contiguous(device.upload(&vec![0; 4 * rows * columns]), Type::F32, ne);
+                let mut src = [const { None }; 10];
+                (src[0], src[1]) = (Some(sources[0].clone()), Some(sources[1].clone()));
+                Node { op, sub, name: String::new(), dst, src, params: [0; 16] }
+            };
+            let mut product = || {
+                let (bytes, _) = weights(ty, rows, k, |_| f16::from_f32(random.unit()));
+                let w = contiguous(device.upload(&bytes), ty, [k as i64, rows as i64, 1, 1]);
+                node(Op::MulMat, None, [&w, &x])
+            };
+            let (a, b, c) = (product(), product(), product());
+            let what = format!("{ty}, {columns} columns");
+            let bytes = 4 * rows * columns;
+            compare_group(&what, &device, &[a.clone(), b.clone(), c], bytes);
+            for added in [ne, [rows as i64, 1, 1, 1]] {
+                let n = (added[0] * added[1]) as usize;
+                let other = contiguous(floats(&mut random, n), Type::F32, added);
+                compare_group(&what, &device, &[a.clone(), node(Op::Add, None, [&a.dst, &other])], bytes);
+            }
+            if columns < 24 && !matches!(ty, Type::F32 | Type::F16 | Type::BF16) {
+                let glu = |x: &Node, y: &Node| node(Op::Glu, Some(SubOp::Glu(GluOp::Swiglu)), [&x.dst, &y.dst]);
+                compare_group(&what, &device, &[a.clone(), b.clone(), glu(&a, &b)], bytes);
+                compare_group(&what, &device, &[a.clone(), b.clone(), glu(&b, &a)], bytes);
+            }
         }
     }
 }

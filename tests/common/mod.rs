@@ -1,21 +1,24 @@
 //! One node at a time on an emulated device: what the kernels' tests share.
 
+use std::sync::Arc;
+
 use et_emulator::Config;
 use ggml_abi::Type;
 use ggml_et::device::emulated::Emulated;
+use ggml_et::device::program::Program;
 use ggml_et::device::session::{Failure, Session};
 use ggml_et::graph::{Node, Operand};
 use ggml_et::ops::{self, common::block, Lowered};
 
 /// An emulated device of its own.
-pub struct Device(Session);
+pub struct Device(Arc<Session>);
 
 impl Device {
     /// A device of `shires` shires.
     pub fn new(shires: u32) -> Device {
         let config = Config { shires, dram_bytes: 1 << 28, ..Config::default() };
         let mask = (1u64 << shires) - 1;
-        Device(Session::open(Box::new(Emulated::open(&config).unwrap()), mask, None).unwrap())
+        Device(Arc::new(Session::open(Box::new(Emulated::open(&config).unwrap()), mask, None, None).unwrap()))
     }
 
     /// `bytes` in device memory.
@@ -23,6 +26,12 @@ impl Device {
         let addr = self.0.take(bytes.len() as u64, "tensor").unwrap();
         self.0.driver().write(addr, bytes).unwrap();
         addr
+    }
+
+    /// The same byte all over a part of device memory.
+    #[allow(dead_code)] // not by every test
+    pub fn fill(&self, addr: u64, bytes: usize, byte: u8) {
+        self.0.driver().fill(addr, bytes as u64, byte).unwrap();
     }
 
     /// Device memory.
@@ -34,9 +43,22 @@ impl Device {
 
     /// Runs one node.
     pub fn run(&self, node: &Node) -> Result<(), Failure> {
-        let Ok(Lowered::Command(mut command)) = ops::lower(node) else { panic!("{} is refused", node.label()) };
-        command.raw.workspace_size = command.workspace;
-        self.0.run(&mut [command.raw], command.workspace, false, &Vec::new).map(|_| ())
+        self.run_group(std::slice::from_ref(node))
+    }
+
+    /// Runs nodes in one call of the first one's kernel.
+    pub fn run_group(&self, nodes: &[Node]) -> Result<(), Failure> {
+        let mut workspace = 0;
+        let lower = |node: &Node| {
+            let Ok(Lowered::Command(mut command)) = ops::lower(node) else { panic!("{} is refused", node.label()) };
+            command.raw.workspace_size = command.workspace;
+            workspace = command.workspace.max(workspace);
+            command.raw
+        };
+        let mut commands: Vec<_> = nodes.iter().map(lower).collect();
+        commands[0].group = nodes.len() as u16;
+        let mut program = Program::new(&self.0, commands, workspace, None)?;
+        self.0.run(&mut program, false, &Vec::new).map(|_| ())
     }
 }
 
