@@ -1,9 +1,12 @@
 //! GET_ROWS, SET_ROWS and copies on the emulated device against plain Rust: edges that the host's tests don't reach.
 
+use std::sync::Arc;
+
 use et_emulator::Config;
 use ggml_abi::{Op, Type};
 use ggml_et::command::{et_command, ET_REFRESH};
 use ggml_et::device::emulated::Emulated;
+use ggml_et::device::program::Program;
 use ggml_et::device::session::{Failure, Session};
 use ggml_et::graph::{Node, Operand};
 use ggml_et::ops::{self, common::block, Lowered};
@@ -12,12 +15,12 @@ use half::{bf16, f16};
 const QUANTISED: [Type; 6] = [Type::Q8_0, Type::Q4_0, Type::Q4_1, Type::Q5_0, Type::Q5_1, Type::IQ4_NL];
 const IQ4_NL: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
-struct Device(Session);
+struct Device(Arc<Session>);
 
 impl Device {
     fn new() -> Device {
         let config = Config { shires: 1, dram_bytes: 1 << 28, ..Config::default() };
-        Device(Session::open(Box::new(Emulated::open(&config).unwrap()), 1, None).unwrap())
+        Device(Arc::new(Session::open(Box::new(Emulated::open(&config).unwrap()), 1, None, None).unwrap()))
     }
 
     fn upload(&self, bytes: &[u8]) -> u64 {
@@ -44,7 +47,8 @@ impl Device {
         for source in &mut commands[0].src {
             source.flags |= ET_REFRESH;
         }
-        self.0.run(&mut commands, 0, false, &Vec::new).map(|_| ())
+        let mut program = Program::new(&self.0, commands.to_vec(), 0, None)?;
+        self.0.run(&mut program, false, &Vec::new).map(|_| ())
     }
 
     /// Copies `count` elements, both sides contiguous, and returns the result's bytes.
