@@ -126,8 +126,8 @@ static inline void et_wait_cache(void)
 }
 
 // Starts bringing the lines of [addr, addr + bytes) to L1 (dest 0) or to this shire's L2 (dest 1), and goes on. Only for
-// lines that this hart reads in the same command, after their refresh: a copy that nobody waits for may come too late to
-// be dropped.
+// lines that this hart reads in the same command, after their refresh, or waits for with et_wait_prefetch: another copy
+// may come too late to be dropped.
 static inline void et_prefetch(uint64_t addr, uint64_t bytes, uint64_t dest)
 {
     if (bytes == 0)
@@ -141,6 +141,11 @@ static inline void et_prefetch(uint64_t addr, uint64_t bytes, uint64_t dest)
         line += n * 64;
         lines -= n;
     }
+}
+
+static inline void et_wait_prefetch(void)
+{
+    __asm__ volatile("csrwi tensor_wait, 4" ::: "memory");
 }
 
 // Before reading an operand that an earlier command of this launch wrote: drops the copies that this hart's L1 and this

@@ -12,7 +12,7 @@
 
 #define SLAB       64u  // elements of a row that are in registers
 #define KEYS_MAX   512u // of a minion
-#define KEYS_LEAST 4u
+#define KEYS_LEAST 8u
 #define HIDDEN     0xFF800000u // -inf
 
 // A minion's scratchpad.
@@ -282,6 +282,8 @@ static void run(const struct attention *a, const struct et_grid *grid, uint32_t 
     if (number == 0)
         et_evict((uintptr_t)p.place->o, a->o_pitch, 1);
     et_wait_cache();
+    // Rows of hidden keys have been fetched, too.
+    et_wait_prefetch();
 }
 
 bool et_flash_attn_rows(const struct attention *a, const struct et_grid *grid)
