@@ -42,6 +42,11 @@ class Measure:
             "calibration_cpu_decode_tps": lambda: self.rate("decode", False),
             "cycles_decode_token": lambda: self.modelled()["decode"],
             "cycles_prefill_512": lambda: self.modelled()["prefill"],
+            "launches_per_token": lambda: self.per_token("launches"),
+            "list_words_per_token": lambda: self.per_token("words"),
+            "barriers_per_node": self.barriers,
+            "overhead_share": lambda: self.modelled()["overhead"],
+            "decode_vs_roofline": lambda: self.modelled()["roofline"],
             "support_cases": lambda: sum(self.support("ET0").values()),
             "support_missing": lambda: len(ops.missing(self.support("CPU"), self.support("ET0"))),
         }
@@ -107,8 +112,25 @@ class Measure:
         return statistics.median(rates)
 
     def modelled(self):
-        """Cycles of a token and of a prompt on all shires, by the timing model."""
-        return self.once("modelled", lambda: timing.cycles(self.host, self.plugin, self.folder))
+        """What the timing model says of a token and of a prompt on all shires."""
+        return self.once("modelled", lambda: timing.figures(self.host, self.plugin, self.folder))
+
+    def tokens(self, fusions):
+        """What ET_GRAPH lines say of tokens on all shires. The first one, for which the plan is made, is left out."""
+        env = {"GGML_ET_EMU_SHIRES": str(timing.SHIRES), "GGML_ET_FUSION": fusions}
+        args = ["-m", stock.model("q8_0"), "-p", 0, "-n", 4, "-r", 1, "--no-warmup", "-v", *stock.ON_ET]
+        run = self.once(("tokens", fusions), lambda: self.host.run("llama-bench", *args, env=env, timeout=3600))
+        graphs = stock.graphs(run.output)
+        if run.code != 0 or len(graphs) != 4:
+            raise RuntimeError(f"{len(graphs)} graphs instead of 4 were computed: {run.tail()}")
+        return graphs[1:]
+
+    def per_token(self, what):
+        return statistics.mean(getattr(graph, what) for graph in self.tokens("all"))
+
+    def barriers(self):
+        """How often all harts meet, the end of the launch included, for each node that is computed."""
+        return self.per_token("meetings") / self.tokens("none")[0].commands
 
     def support(self, backend):
         return self.once(("support", backend), lambda: ops.support(ops.support_csv(self.host, backend)))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CORPUS = ROOT / "tests/data/prose.txt"
@@ -61,14 +62,18 @@ class Host:
         self.plugin = str(plugin)
         self.bin = Path(last_line([ROOT / "scripts/stock", name, *targets]))
 
-    def run(self, program, *args, et=True, env=None, timeout=600):
-        """Runs a program of this host; `et=False` leaves the plugin out."""
+    def environment(self, et=True, env=None):
+        """The variables for a program of this host: no settings but these."""
         full = {k: v for k, v in os.environ.items() if not re.match(r"(GGML|LLAMA|ET)_", k)}
         if et:
             full["GGML_BACKEND_PATH"] = self.plugin
             full["GGML_ET_DEVICE"] = "emulator"
         full.update(env or {})
-        full = {k: v for k, v in full.items() if v is not None}
+        return {k: v for k, v in full.items() if v is not None}
+
+    def run(self, program, *args, et=True, env=None, timeout=600):
+        """Runs a program of this host; `et=False` leaves the plugin out."""
+        full = self.environment(et, env)
         command = [str(self.bin / program), *map(str, args)]
         start = time.monotonic()
         with subprocess.Popen(
@@ -113,3 +118,9 @@ def computed(log):
         if node and graphs:
             graphs[-1].append((backend, node[1], node[2]))
     return graphs
+
+
+def graphs(log):
+    """What ET_GRAPH lines say: `nodes`, `commands`, `launches`, `meetings`, `words`, `cached` of each computation."""
+    lines = re.findall(r"ET_GRAPH\|(\S+)", log)
+    return [SimpleNamespace(**{name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", line)}) for line in lines]

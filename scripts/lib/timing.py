@@ -8,6 +8,9 @@ import replay
 
 SHIRES = 32
 
+# What the DRAM is taken to give at best: `DRAM_BYTES` per cycle times `DRAM_SHARE` (docs/timing.md).
+DRAM_BYTES_PER_CYCLE = 183.7 * 0.6
+
 # What a launch's argument block begins with: the address of the commands, and how many there are.
 COUNT = slice(16, 32)
 
@@ -74,9 +77,45 @@ def prefill_cycles(program, launch, decode, decode_timing):
     return total
 
 
-def cycles(host, plugin, folder):
-    """Cycles of a token and of a prompt of 512, by name."""
+def overhead(timing):
+    """The share of a launch's cycles in which no command's critical hart was at work (docs/timing.md)."""
+
+    def work(command):
+        return sum(cycles for cause, cycles in command["spent"].items() if cause != "sync")
+
+    at_work = sum(min(command["cycles"], work(command)) for command in timing["commands"])
+    return 1 - at_work / timing["cycles"]
+
+
+def bytes_to_read(manifest):
+    """Bytes that a token's launch must read: the sources that none of its commands writes to, each byte once. So the cache does
+    not count, of which hardly anything is in use."""
+    commands = [[span(operand) for operand in command["operands"]] for command in manifest["labels"]["commands"]]
+    written = [operands[0] for operands in commands if operands]
+    sources = {source for operands in commands for source in operands[1:]}
+    total = reached = 0
+    for begin, end in sorted(sources):
+        if any(start < end and begin < stop for start, stop in written):
+            continue
+        total += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total
+
+
+def span(operand):
+    begin = int(operand["address"], 16)
+    return begin, begin + operand["bytes"]
+
+
+def figures(host, plugin, folder):
+    """Of a token: its cycles, the share of them that is overhead, and how many times the DRAM's time for it that is; and the
+    cycles of a prompt of 512."""
     program = replay.program(plugin)
     decode, prefill = capture(host, folder, "decode"), capture(host, folder, "prefill")
     timing = profile(program, decode)
-    return {"decode": timing["cycles"], "prefill": prefill_cycles(program, prefill, decode, timing)}
+    return {
+        "decode": timing["cycles"],
+        "overhead": overhead(timing),
+        "roofline": timing["cycles"] / (bytes_to_read(manifest_of(decode)) / DRAM_BYTES_PER_CYCLE),
+        "prefill": prefill_cycles(program, prefill, decode, timing),
+    }

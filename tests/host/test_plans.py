@@ -3,25 +3,12 @@
 import array
 import re
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
-from .common import HERE, HostTest, full_only, host, model, program, tiny_model
+from .common import HERE, HostTest, full_only, host, model, program, stock, tiny_model
 
 # By their names in GGML_ET_FUSION.
 FUSIONS = ["mul_mat_glu", "mul_mat_add", "norm", "rope_set_rows", "elementwise", "mul_mat_shared_input"]
-
-
-@dataclass(frozen=True)
-class Graph:
-    """An ET_GRAPH line."""
-
-    nodes: int
-    commands: int
-    launches: int
-    meetings: int
-    words: int
-    cached: int
 
 
 class Plans(HostTest):
@@ -37,13 +24,7 @@ class Plans(HostTest):
         out = self.folder / "logits.bin"
         run = host().run(self.program, host().bin, out, *words, env=env, timeout=timeout)
         self.assertEnded(run)
-        graphs = []
-        for line in run.stderr.splitlines():
-            if line.startswith("WORD "):
-                graphs.append([])
-            elif line.startswith("ET_GRAPH|"):
-                fields = dict(field.split("=") for field in line.split("|")[1:])
-                graphs[-1].append(Graph(**{name: int(value) for name, value in fields.items()}))
+        graphs = [stock.graphs(log) for log in run.stderr.split("WORD ")[1:]]
         logits = array.array("f", out.read_bytes())
         self.assertTrue(len(logits) > 0 and all(abs(value) < 1e4 for value in logits), "these are no logits")
         return logits, graphs
