@@ -1,5 +1,5 @@
-// What the host pays for a graph: the time of graph_compute on the device that computes nothing, for a graph that is known
-// and for one that is planned anew, beside the time of hashing the bytes of its nodes once. Built and run by
+// What the host pays for a graph: the time of graph_compute on the device that computes nothing, for a graph that is
+// known and for one that is planned anew, beside the time of hashing the bytes of its nodes once. Built and run by
 // scripts/measure with GGML_ET_DEVICE=null.
 #include <inttypes.h>
 #include <stdio.h>

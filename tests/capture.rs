@@ -4,9 +4,10 @@ use et_emulator::capture::{Capture, Outcome};
 use et_emulator::labels::{Command, Extent};
 use et_emulator::{Config, Machine};
 use ggml_abi::{Op, Type};
-use ggml_et::command::ET_REFRESH;
+use ggml_et::command::{ET_MEET, ET_REFRESH};
 use ggml_et::device::capture::Captures;
 use ggml_et::device::emulated::Emulated;
+use ggml_et::device::program::Program;
 use ggml_et::device::session::Session;
 use ggml_et::graph::{Node, Operand};
 use ggml_et::ops::{self, Lowered};
@@ -27,7 +28,8 @@ fn node(op: Op, [dst, a, b]: [(u64, &str); 3]) -> (Node, Command) {
     src[1] = Some(floats(b.0));
     let operands =
         [dst, a, b].map(|(address, name)| Extent { address, bytes: 4 * COUNT as u64, name: name.to_owned() });
-    let command = Command { kernel: "binary".to_owned(), op: op.name().to_owned(), operands: operands.to_vec() };
+    let (kernel, op_name) = ("binary".to_owned(), op.name().to_owned());
+    let command = Command { kernel, op: op_name, also: 0, operands: operands.to_vec() };
     (Node { op, sub: None, name: dst.1.to_owned(), dst: floats(dst.0), src, params: [0; 16] }, command)
 }
 
@@ -37,7 +39,7 @@ fn captured(directory: &Path, shires: u32, threads: usize) -> PathBuf {
     let config = Config { shires, dram_bytes: 1 << 28, threads, ..Config::default() };
     let driver = Emulated::open(&config).unwrap();
     let driver = driver.capturing(Arc::new(Captures::new(directory.to_owned(), 2..=2))).unwrap();
-    let session = Session::open(Box::new(driver), (1 << shires) - 1, None).unwrap();
+    let session = Arc::new(Session::open(Box::new(driver), (1 << shires) - 1, None, None).unwrap());
     let upload = |factor: f32| {
         let addr = session.take(4 * COUNT as u64, "buffer").unwrap();
         let bytes: Vec<u8> = (0..COUNT).flat_map(|i| (i as f32 * factor).to_le_bytes()).collect();
@@ -50,14 +52,16 @@ fn captured(directory: &Path, shires: u32, threads: usize) -> PathBuf {
         node(Op::Mul, [(product, "product"), (sum, "sum"), (a, "a")]),
     ];
     for _ in 0..3 {
-        let lower = |(node, _): &(Node, Command)| match ops::lower(node) {
+        let command = |(node, _): &(Node, Command)| match ops::lower(node) {
             Ok(Lowered::Command(command)) => command.raw,
             _ => panic!("{} is refused", node.label()),
         };
-        let mut commands = nodes.each_ref().map(lower);
+        let mut commands = nodes.each_ref().map(command);
         commands[1].src[0].flags |= ET_REFRESH;
+        commands[1].flags = ET_MEET as u16;
         let names = || nodes.iter().map(|(_, command)| command.clone()).collect();
-        session.run(&mut commands, 0, false, &names).unwrap();
+        let mut program = Program::new(&session, commands.to_vec(), 0, None).unwrap();
+        session.run(&mut program, false, &names).unwrap();
     }
     let left: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["launch-00002"]);
@@ -90,7 +94,7 @@ fn a_capture_names_what_it_holds() {
     let labels = &capture.labels;
     let buffers: Vec<&str> = labels.buffers.iter().map(|buffer| buffer.name.as_str()).collect();
     let expected =
-        ["image", "commands", "status", "barrier counter", "timestamps", "buffer", "buffer", "buffer", "buffer"];
+        ["image", "status", "barrier counter", "timestamps", "buffer", "buffer", "buffer", "buffer", "commands"];
     assert_eq!(buffers, expected);
     assert_eq!(labels.commands.iter().map(|command| command.tensor()).collect::<Vec<_>>(), ["sum", "product"]);
     let volatile: Vec<&str> = capture.volatile.iter().map(|range| range.name.as_str()).collect();
