@@ -221,6 +221,7 @@ fn capture(folder: &Folder, name: &str, entry: &str) {
         commands: vec![Step {
             kernel: "scale_rows_f32".to_owned(),
             op: "SCALE".to_owned(),
+            also: 0,
             operands: vec![extent(out, "scaled"), extent(input, "input")],
         }],
         buffers: vec![extent(out, "buffer")],
