@@ -148,9 +148,9 @@ int64_t et_main(const struct et_launch *launch, const struct et_env *env)
         et_ahead_begin(&ahead, launch, &grid);
     while (next < launch->count) {
         const struct et_command *cmd = ET_PTR(const struct et_command, launch->commands) + next;
+        mark(0);
         if (cmd->flags & ET_MEET)
             et_barrier(&grid);
-        mark(0);
         stamped = stamp(stamps, stamped, next);
         mark(next + 1);
         uint32_t code = run(cmd, &grid);
@@ -161,8 +161,8 @@ int64_t et_main(const struct et_launch *launch, const struct et_env *env)
         et_fence();
         next += cmd->group > 1 ? cmd->group : 1;
     }
-    et_barrier(&grid);
     mark(0);
+    et_barrier(&grid);
     stamp(stamps, stamped, next);
     return 0;
 }

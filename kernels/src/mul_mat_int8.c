@@ -690,8 +690,8 @@ static void multiply_part(struct problem *p, const struct strip *s, uint32_t beg
 // f0 and f1: the sum of the lines from `at` on.
 static void add_lines(const struct problem *p, uint64_t at)
 {
-    uint64_t end = at + (uint64_t)p->lines * ET_LINE;
-    et_evict(at, end - at, 1);
+    const uint64_t begin = at, end = at + (uint64_t)p->lines * ET_LINE;
+    et_evict(begin, end - begin, 1);
     et_wait_cache();
     V("fbci.pi f0, 0");
     V("fbci.pi f1, 0");
@@ -701,6 +701,8 @@ static void add_lines(const struct problem *p, uint64_t at)
         V("fadd.ps f0, f0, f4, rne");
         V("fadd.ps f1, f1, f5, rne");
     }
+    // The lines are other ones' soon: a later command may store to a part of one and write the rest of this copy back.
+    et_evict(begin, end - begin, 1);
 }
 
 // Adds up the lines of a strip and column, and stores the result.
@@ -779,6 +781,9 @@ static void multiply_round(struct problem *p, uint64_t begin, uint64_t end, uint
             add_strip(p, &s, column, sums);
         }
     }
+    if (p->type == ET_Q4_1)
+        forget_slices(p, count);
+    et_wait_cache();
     await_slices(p);
     T_WAIT(T_EVENT_STORE);
 }

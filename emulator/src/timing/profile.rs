@@ -62,7 +62,7 @@ const PEAK: [f64; 4] = [64.0, 16.0, 8.0, 8.0];
 pub struct Command {
     /// When its first hart began, in cycles.
     pub begin: u64,
-    /// When its last hart had done it and the barrier behind it.
+    /// When its last hart had done it.
     pub end: u64,
     /// From the end of the command before to its own.
     pub cycles: u64,
