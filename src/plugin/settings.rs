@@ -44,6 +44,8 @@ pub struct Settings {
     pub plans: Option<usize>,
     /// `GGML_ET_PERF`.
     pub perf: bool,
+    /// `GGML_ET_SHOW_PLANS`.
+    pub show_plans: bool,
     /// `GGML_ET_PROFILE`.
     pub profile: Option<PathBuf>,
     /// `GGML_ET_EXPLAIN`.
@@ -129,6 +131,7 @@ impl Settings {
             fusions: fusions.unwrap_or_default(),
             plans,
             perf: env.switch("GGML_ET_PERF", false)?,
+            show_plans: env.switch("GGML_ET_SHOW_PLANS", false)?,
             profile: env.value("GGML_ET_PROFILE").map(PathBuf::from),
             explain: env.switch("GGML_ET_EXPLAIN", false)?,
             capture: capture.map(|directory| (directory, launches.unwrap_or(1..=u64::MAX))),

@@ -25,6 +25,7 @@ pub struct EtStream {
     limit: usize,
     fusions: Fusions,
     perf: bool,
+    show_plans: bool,
     asynchronous: bool,
     plans: Mutex<Plans>,
 }
@@ -78,6 +79,7 @@ impl EtStream {
             limit: if settings.uberkernel { COMMANDS_MAX } else { 1 },
             fusions: settings.fusions.clone(),
             perf: settings.perf,
+            show_plans: settings.show_plans,
             asynchronous: settings.asynchronous,
             plans: Mutex::new(plans),
         }
@@ -121,6 +123,10 @@ impl EtStream {
             let like = cache.plans().find_map(|plan| plan.launches.get(i).filter(|part| alike(part)));
             let like = like.map(|part| part.lock());
             let meetings = list.meetings();
+            if self.show_plans {
+                let name = |index: usize| graph[index].read().name.to_string_lossy().into_owned();
+                list.text(name).lines().for_each(|line| log::debug!(target: perf::TARGET, "ET_PLAN|{line}"));
+            }
             let program = Program::new(&self.session, list.commands, list.workspace, like.as_deref())
                 .map_err(|error| format!("there is no place for the graph's commands: {error:#}"))?;
             let title = |origin: &Origin| {
