@@ -47,6 +47,8 @@ class Measure:
             "barriers_per_node": self.barriers,
             "overhead_share": lambda: self.modelled()["overhead"],
             "decode_vs_roofline": lambda: self.modelled()["roofline"],
+            "host_cached_vs_hash": lambda: self.graph_times("known_us"),
+            "host_planned_vs_hash": lambda: self.graph_times("anew_us"),
             "support_cases": lambda: sum(self.support("ET0").values()),
             "support_missing": lambda: len(ops.missing(self.support("CPU"), self.support("ET0"))),
         }
@@ -131,6 +133,24 @@ class Measure:
     def barriers(self):
         """How often all harts meet, the end of the launch included, for each node that is computed."""
         return self.per_token("meetings") / self.tokens("none")[0].commands
+
+    def graph_times(self, what):
+        """What graph_compute takes of the host's time for 500 nodes, over hashing their bytes once: the median of five runs."""
+        return statistics.median(run[what] / run["hash_us"] for run in self.once("graph_times", self.time_graphs))
+
+    def time_graphs(self):
+        program, bin = self.folder / "graph_time", self.host.bin
+        libraries = [f"-L{bin}", "-l:libggml.so", "-l:libggml-base.so", f"-Wl,-rpath,{bin}"]
+        include = f"-I{bin.parent.parent / 'source/ggml/include'}"
+        source = stock.ROOT / "benches/graph_time.c"
+        subprocess.run(["cc", "-O2", include, "-o", program, source, *libraries], check=True)
+        # Nothing is to be hidden in the background.
+        env = {"GGML_ET_DEVICE": "null", "GGML_ET_ASYNC": "0"}
+        runs = [self.host.run(program, env=env, timeout=600) for _ in range(5)]
+        try:
+            return [json.loads(run.stdout[run.stdout.index("{"):]) for run in runs]
+        except ValueError:
+            raise RuntimeError(f"no result: {runs[0].tail()}") from None
 
     def support(self, backend):
         return self.once(("support", backend), lambda: ops.support(ops.support_csv(self.host, backend)))
