@@ -781,8 +781,6 @@ static void multiply_round(struct problem *p, uint64_t begin, uint64_t end, uint
             add_strip(p, &s, column, sums);
         }
     }
-    if (p->type == ET_Q4_1)
-        forget_slices(p, count);
     et_wait_cache();
     await_slices(p);
     T_WAIT(T_EVENT_STORE);
