@@ -37,6 +37,18 @@ void et_barrier(const struct et_grid *grid);
 
 typedef uint32_t et_kernel_fn(const struct et_command *cmd, const struct et_grid *grid);
 
+// Commands that a call of cmd's kernel does.
+static inline uint32_t et_members(const struct et_command *cmd)
+{
+    return cmd->group > 1 ? cmd->group : 1;
+}
+
+// The command after those.
+static inline const struct et_command *et_group_end(const struct et_command *cmd)
+{
+    return cmd + et_members(cmd);
+}
+
 struct et_range {
     uint64_t begin;
     uint64_t end;

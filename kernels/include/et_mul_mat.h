@@ -14,12 +14,6 @@ struct et_product {
     const struct et_command *add;
 };
 
-// Where the group of a call ends.
-static inline const struct et_command *et_group_end(const struct et_command *cmd)
-{
-    return cmd + (cmd->group > 1 ? cmd->group : 1);
-}
-
 // The next product of a group.
 static inline struct et_product et_next_product(const struct et_command **at, const struct et_command *end)
 {

@@ -68,11 +68,6 @@ static void fetch_weights(const struct et_command *cmd, const struct et_command 
     }
 }
 
-static const struct et_command *after(const struct et_command *cmd)
-{
-    return cmd + (cmd->group > 1 ? cmd->group : 1);
-}
-
 static void fetch(struct et_ahead *ahead, const struct et_command *cmd, const struct et_grid *grid)
 {
     if (ahead->lines < ahead->end && cmd + COMMANDS >= ahead->lines) {
@@ -83,9 +78,9 @@ static void fetch(struct et_ahead *ahead, const struct et_command *cmd, const st
     }
     if (grid->lane % (32 / FETCHERS))
         return;
-    for (; ahead->products < PRODUCTS && ahead->next < ahead->end; ahead->next = after(ahead->next)) {
+    for (; ahead->products < PRODUCTS && ahead->next < ahead->end; ahead->next = et_group_end(ahead->next)) {
         if (is_product(ahead->next)) {
-            fetch_weights(ahead->next, after(ahead->next), grid);
+            fetch_weights(ahead->next, et_group_end(ahead->next), grid);
             ++ahead->products;
         }
     }
@@ -104,5 +99,5 @@ void et_ahead_done(struct et_ahead *ahead, const struct et_command *cmd, const s
 {
     if (grid->lane % (32 / FETCHERS) == 0 && is_product(cmd))
         --ahead->products;
-    fetch(ahead, after(cmd), grid);
+    fetch(ahead, et_group_end(cmd), grid);
 }

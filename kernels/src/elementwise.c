@@ -268,7 +268,7 @@ static uint32_t chain(const struct et_command *cmd, struct division work, uint32
 
 uint32_t et_elementwise(const struct et_command *cmd, const struct et_grid *grid)
 {
-    uint32_t members = cmd->group > 1 ? cmd->group : 1;
+    uint32_t members = et_members(cmd);
     for (uint32_t s = 0; s < cmd->sources; ++s)
         if (!et_is_float(&cmd->src[s]))
             return ET_BAD_TYPE;

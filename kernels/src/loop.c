@@ -159,7 +159,7 @@ int64_t et_main(const struct et_launch *launch, const struct et_env *env)
         if (thread == 1)
             et_ahead_done(&ahead, cmd, &grid);
         et_fence();
-        next += cmd->group > 1 ? cmd->group : 1;
+        next += et_members(cmd);
     }
     mark(0);
     et_barrier(&grid);

@@ -271,7 +271,7 @@ static void run(struct job *j, uint64_t row, uint32_t begin, uint32_t end)
 uint32_t et_rms_norm(const struct et_command *cmd, const struct et_grid *grid)
 {
     struct job j;
-    j.members = cmd->group > 1 ? cmd->group : 1;
+    j.members = et_members(cmd);
     j.norm = cmd->kernel == ET_KERNEL_BINARY;
     const struct et_command *norm = cmd + j.norm;
     const struct et_tensor *dst = &norm->dst, *src = &norm->src[0];

@@ -139,11 +139,7 @@ class Measure:
         return statistics.median(run[what] / run["hash_us"] for run in self.once("graph_times", self.time_graphs))
 
     def time_graphs(self):
-        program, bin = self.folder / "graph_time", self.host.bin
-        libraries = [f"-L{bin}", "-l:libggml.so", "-l:libggml-base.so", f"-Wl,-rpath,{bin}"]
-        include = f"-I{bin.parent.parent / 'source/ggml/include'}"
-        source = stock.ROOT / "benches/graph_time.c"
-        subprocess.run(["cc", "-O2", include, "-o", program, source, *libraries], check=True)
+        program = self.host.compile(stock.ROOT / "benches/graph_time.c", self.folder, "-O2")
         # Nothing is to be hidden in the background.
         env = {"GGML_ET_DEVICE": "null", "GGML_ET_ASYNC": "0"}
         runs = [self.host.run(program, env=env, timeout=600) for _ in range(5)]

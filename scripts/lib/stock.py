@@ -71,6 +71,16 @@ class Host:
         full.update(env or {})
         return {k: v for k, v in full.items() if v is not None}
 
+    def compile(self, source, folder, *options):
+        """A C program, or with -shared a library, compiled against this host's libraries."""
+        out, include = Path(folder) / source.stem, self.bin.parent.parent / "source"
+        subprocess.run(
+            ["cc", *options, f"-I{include}/include", f"-I{include}/ggml/include", "-o", out, source, f"-L{self.bin}",
+             "-l:libllama.so", "-l:libggml.so", "-l:libggml-base.so", f"-Wl,-rpath,{self.bin}", "-lpthread"],
+            check=True,
+        )  # fmt: skip
+        return out
+
     def run(self, program, *args, et=True, env=None, timeout=600):
         """Runs a program of this host; `et=False` leaves the plugin out."""
         full = self.environment(et, env)

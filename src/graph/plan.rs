@@ -402,11 +402,7 @@ mod tests {
 
     #[test]
     fn random_graphs_keep_their_order_where_it_matters() {
-        let mut state = 7u32;
-        let mut next = |below: u32| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            u64::from((state >> 16) % below)
-        };
+        let mut next = crate::graph::random(7);
         for round in 0..50 {
             let nodes = (0..60).map(|i| {
                 let mut node = add(0x1000 + 128 * next(60), 0x1000 + 128 * next(60), 0x1000 + 128 * next(60));

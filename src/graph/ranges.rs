@@ -69,11 +69,7 @@ mod tests {
 
     #[test]
     fn it_agrees_with_a_plain_byte_map() {
-        let mut state = 12345u32;
-        let mut next = |below: u32| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            u64::from((state >> 16) % below)
-        };
+        let mut next = crate::graph::random(12345);
         let (mut set, mut bytes) = (Ranges::default(), [false; 256]);
         for _ in 0..300 {
             let (start, len) = (next(200), next(30));

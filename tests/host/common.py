@@ -3,7 +3,6 @@
 import atexit
 import functools
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -42,14 +41,7 @@ def model(form="q8_0"):
 
 def program(source, folder, *options):
     """A C program, or with -shared a library, compiled against the newest host's libraries."""
-    bin, out = host().bin, Path(folder) / source.stem
-    include = bin.parent.parent / "source"
-    subprocess.run(
-        ["cc", *options, f"-I{include}/include", f"-I{include}/ggml/include", "-o", out, source, f"-L{bin}",
-         "-l:libllama.so", "-l:libggml.so", "-l:libggml-base.so", f"-Wl,-rpath,{bin}", "-lpthread"],
-        check=True,
-    )  # fmt: skip
-    return out
+    return host().compile(source, folder, *options)
 
 
 @functools.cache

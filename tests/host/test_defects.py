@@ -2,12 +2,11 @@
 
 import subprocess
 import tempfile
-from pathlib import Path
 
 import kernels
 
 from . import defects
-from .common import FULL, PLUGIN, ROOT, HostTest, host
+from .common import FULL, PLUGIN, ROOT, HostTest, host, program
 
 SEEDS = range(1, 6) if FULL else [1]
 
@@ -18,13 +17,7 @@ class Defects(HostTest):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.kernels = kernels.Kernels(folder.name, PLUGIN)
-        cls.program = Path(folder.name) / "graphs"
-        bin = host().bin
-        subprocess.run(
-            ["cc", f"-I{bin.parent.parent}/source/ggml/include", "-o", cls.program, defects.HERE / "graphs.c",
-             f"-L{bin}", "-l:libggml.so", "-l:libggml-base.so", f"-Wl,-rpath,{bin}"],
-            check=True,
-        )  # fmt: skip
+        cls.program = program(defects.HERE / "graphs.c", folder.name)
         listed = subprocess.run([cls.program, PLUGIN], check=True, stdout=subprocess.PIPE, text=True)
         cls.cases = listed.stdout.split()
 
