@@ -178,14 +178,17 @@ impl Code {
         self.forget_translations();
     }
 
-    /// Forgets what lies in `len` bytes at `addr`, because the host wrote there.
+    /// Forgets what lies in `len` bytes at `addr`, because the host wrote there. Data beside code is no reason to forget any.
     pub fn invalidate(&mut self, addr: u64, len: u64) {
-        // An instruction may begin in the two bytes before.
-        let first = addr.saturating_sub(2) / PAGE;
-        let last = addr.saturating_add(len) / PAGE;
-        let pages = self.pages.len();
-        self.pages.retain(|number, _| !(first..=last).contains(number));
-        if self.pages.len() != pages {
+        // An instruction may begin up to three bytes before.
+        let (first, end) = (addr.saturating_sub(3), addr.saturating_add(len));
+        let known = self.pages.len();
+        self.pages.retain(|number, page| {
+            let start = number * PAGE;
+            let slot = |at: u64| (at.clamp(start, start + PAGE) - start).div_ceil(2) as usize;
+            page.slots[slot(first)..slot(end)].iter().all(|slot| slot.state == State::Undecoded)
+        });
+        if self.pages.len() != known {
             self.forget_translations();
         }
     }

@@ -144,8 +144,14 @@ fn new_code_is_seen_after_invalidation() {
     platform.place(CODE, &[addi(5, 0, 2)]);
     code.invalidate(CODE + 8192, 4);
     assert_eq!(result(&mut hart, &mut code, &mut platform), 1, "another page");
-    code.invalidate(CODE, 4);
+    code.invalidate(CODE + 8, 4000);
+    code.invalidate(CODE - 100, 100);
+    assert_eq!(result(&mut hart, &mut code, &mut platform), 1, "data around the code");
+    code.invalidate(CODE + 3, 1);
     assert_eq!(result(&mut hart, &mut code, &mut platform), 2);
+    platform.place(CODE, &[addi(5, 0, 3)]);
+    code.invalidate(CODE - 100, 101);
+    assert_eq!(result(&mut hart, &mut code, &mut platform), 3);
 }
 
 #[test]

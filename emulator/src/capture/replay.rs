@@ -128,15 +128,18 @@ impl Capture {
     }
 }
 
-/// Writes what is not there yet: the decoded code of pages that stay the same remains valid.
+/// Writes what is not there yet: decoded code that stays the same remains valid.
 fn put(machine: &Machine, addr: u64, data: &[u8]) -> Result<(), AccessError> {
+    // Strict mode has to know that also what is zero means something.
+    if matches!(machine.config().mode, Mode::Strict { .. }) {
+        return machine.poke(addr, data);
+    }
     let mut now = vec![0; data.len()];
     machine.peek(addr, &mut now)?;
-    // Strict mode has to know that also what is zero means something.
-    if now == data && !matches!(machine.config().mode, Mode::Strict { .. }) {
-        return Ok(());
-    }
-    machine.poke(addr, data)
+    let differs = |at: &usize| now[*at] != data[*at];
+    let Some(first) = (0..data.len()).find(differs) else { return Ok(()) };
+    let end = (0..data.len()).rfind(differs).map_or(first, |last| last + 1);
+    machine.poke(addr + first as u64, &data[first..end])
 }
 
 /// Line tables of several images.
