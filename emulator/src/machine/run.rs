@@ -32,7 +32,9 @@ struct Ending {
     other: Option<LaunchError>,
 }
 
-/// A minion with its two harts.
+/// A minion with its two harts. Host threads run neighbours at once: they share no line of the host's caches, nor the pair
+/// of lines that some hosts fetch together.
+#[repr(align(128))]
 pub(super) struct Minion {
     pub unit: Unit,
     pub harts: [(Hart, State); 2],

@@ -113,7 +113,7 @@ struct Thread<'a, P> {
     minions: &'a [Mutex<Minion>],
     /// Harts that have not returned.
     live: &'a AtomicUsize,
-    /// The place of the hart that ran last, as 64 * shire of the launch + hart of the shire.
+    /// The place of the minion that ran last.
     last: usize,
 }
 
@@ -122,8 +122,8 @@ impl<P: Platforms> Thread<'_, P> {
         let wake = &self.run.board.wake;
         let _guard = StopOnPanic(wake);
         while !wake.stopped() {
-            if let Some(place) = self.next(|own| own).or_else(|| self.next(|own| !own)) {
-                self.turn(place);
+            if let Some((place, harts)) = self.next(|own| own).or_else(|| self.next(|own| !own)) {
+                self.visit(place, harts);
                 self.run.watch_clock();
             } else if !self.spin() {
                 match wake.sleep(self.number, self.run.deadline()) {
@@ -135,15 +135,16 @@ impl<P: Platforms> Thread<'_, P> {
         }
     }
 
-    /// Takes a hart to run, from the one after the last on; `among` makes a shire's own harts those to choose from.
-    fn next(&self, among: impl Fn(u64) -> u64) -> Option<usize> {
-        let (first, after) = (self.last / 64, (self.last + 1) as u32 % 64);
+    /// Takes harts to run: those of one minion, from the one after the last on. `among` makes a shire's own harts those
+    /// to choose from. Gives the minion's place, and its harts as bits of its shire.
+    fn next(&self, among: impl Fn(u64) -> u64) -> Option<(usize, u64)> {
+        let (first, after) = (self.last / 32, 2 * (self.last as u32 % 32) + 2);
         let count = self.shires.len();
         (0..count).find_map(|step| {
             let number = (first + step) % count;
-            let from = if step == 0 { after } else { 0 };
-            let hart = self.run.board.wake.take_one(self.shires[number], among(self.own[number]), from)?;
-            Some(64 * number + hart as usize)
+            let from = if step == 0 { after % 64 } else { 0 };
+            let harts = self.run.board.wake.take_minion(self.shires[number], among(self.own[number]), from)?;
+            Some((32 * number + harts.trailing_zeros() as usize / 2, harts))
         })
     }
 
@@ -155,21 +156,40 @@ impl<P: Platforms> Thread<'_, P> {
         })
     }
 
-    /// Runs a hart until its quantum ends or it stops.
-    fn turn(&mut self, place: usize) {
+    /// Runs harts of a minion.
+    fn visit(&mut self, place: usize, harts: u64) {
         self.last = place;
-        let run = self.run;
-        let again = || run.board.wake.put_back(self.shires[place / 64], (place % 64) as u32);
-        let mut minion = match self.minions[place / 2].try_lock() {
+        let wake = &self.run.board.wake;
+        let shire = self.shires[place / 32];
+        let mut minion = match self.minions[place].try_lock() {
             Ok(minion) => minion,
-            // Another thread runs the other hart.
-            Err(TryLockError::WouldBlock) => return again(),
+            // Another thread runs the minion's other hart.
+            Err(TryLockError::WouldBlock) => {
+                wake.put_back(shire, harts);
+                return std::hint::spin_loop();
+            }
             Err(TryLockError::Poisoned(_)) => return,
         };
-        let Minion { unit, harts } = &mut *minion;
-        let (hart, state) = &mut harts[place % 2];
+        let mut again = 0;
+        for thread in 0..2 {
+            let bit = 1 << (2 * (place % 32) + thread);
+            if harts & bit != 0 && self.turn(&mut minion, thread) {
+                again |= bit;
+            }
+        }
+        drop(minion);
+        if again != 0 {
+            wake.put_back(shire, again);
+        }
+    }
+
+    /// Runs a hart until its quantum ends or it stops; whether it can go on.
+    fn turn(&mut self, minion: &mut Minion, thread: usize) -> bool {
+        let run = self.run;
+        let Minion { unit, harts } = minion;
+        let (hart, state) = &mut harts[thread];
         if *state == State::Returned {
-            return;
+            return false;
         }
         *state = State::Ready;
         let next = loop {
@@ -179,10 +199,7 @@ impl<P: Platforms> Thread<'_, P> {
             }
         };
         match next {
-            Next::Ready | Next::Served => {
-                drop(minion);
-                again();
-            }
+            Next::Ready | Next::Served => return true,
             Next::Blocked(what) => *state = State::Blocked(what),
             Next::Returned => {
                 *state = State::Returned;
@@ -192,6 +209,7 @@ impl<P: Platforms> Thread<'_, P> {
             }
             Next::Failed => {}
         }
+        false
     }
 }
 

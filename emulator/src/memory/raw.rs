@@ -9,7 +9,8 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
-/// A zeroed anonymous mapping. Pages take host memory when first written.
+/// A zeroed anonymous mapping. Pages take host memory when first written; huge ones where the host has them, since a model's
+/// weights are far more pages than its translation buffers hold.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
@@ -38,6 +39,8 @@ impl Mapping {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
+        // SAFETY: advice about the mapping just made, which changes no contents. Hosts that can't follow it refuse.
+        unsafe { libc::madvise(base, len, libc::MADV_HUGEPAGE) };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Mapping { base, len })
     }

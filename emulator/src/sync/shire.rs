@@ -1,8 +1,8 @@
 //! Barriers and credits of one shire (ISA sheet 4.1, 4.2).
 
 use super::cooperative::Cooperation;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicU8};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// The synchronisation state of one shire.
 #[derive(Debug, Default)]
@@ -19,68 +19,81 @@ pub struct Shire {
     pub broadcast: AtomicU64,
 }
 
-/// A fast local barrier: a counter that returns to 0 at its limit.
+/// A counter and the latest logical time of those who changed it, in one word: harts on different host threads fight for it.
 #[derive(Debug, Default)]
-pub struct Barrier {
-    count: AtomicU8,
-    /// The latest clock of those who came since the counter was last 0.
-    clock: AtomicU64,
+struct Stamped<const BITS: u32>(AtomicU64);
+
+impl<const BITS: u32> Stamped<BITS> {
+    const MASK: u64 = (1 << BITS) - 1;
+
+    /// Replaces the counter by what `step` makes of it and of the time, which grows to `clock`. Gives both as they were, or
+    /// `None` where `step` did not want to.
+    fn change(&self, clock: u64, step: impl Fn(u64) -> Option<(u64, bool)>) -> Option<(u64, u64)> {
+        let next = |word: u64| {
+            let (count, keep) = step(word & Self::MASK)?;
+            let time = if keep { (word >> BITS).max(clock) } else { 0 };
+            Some(time << BITS | count & Self::MASK)
+        };
+        let word = self.0.fetch_update(AcqRel, Acquire, next).ok()?;
+        Some((word & Self::MASK, word >> BITS))
+    }
+
+    fn count(&self) -> u64 {
+        self.0.load(Acquire) & Self::MASK
+    }
 }
+
+/// A fast local barrier: a counter that returns to 0 at its limit. With the latest clock of those who came since then.
+#[derive(Debug, Default)]
+pub struct Barrier(Stamped<8>);
 
 impl Barrier {
     /// Arrives at logical time `clock`. The one that finds the counter at `limit` resets it and gets the latest time of all.
     pub fn arrive(&self, limit: u8, clock: u64) -> Option<u64> {
-        self.clock.fetch_max(clock, Relaxed);
-        let step = |count: u8| Some(if count == limit { 0 } else { count.wrapping_add(1) });
-        let before = self.count.fetch_update(AcqRel, Acquire, step).unwrap_or_else(|count| count);
-        (before == limit).then(|| self.clock.swap(0, Relaxed).max(clock))
+        let limit = u64::from(limit);
+        let step = |count| Some(if count == limit { (0, false) } else { (count + 1, true) });
+        let (before, time) = self.0.change(clock, step)?;
+        (before == limit).then(|| time.max(clock))
     }
 
     /// The counter, as its ESR shows it.
     pub fn get(&self) -> u64 {
-        u64::from(self.count.load(Acquire))
+        self.0.count()
     }
 
     /// Presets the counter through its ESR.
     pub fn set(&self, value: u64) {
-        self.count.store(value as u8, Release);
+        self.0.change(0, |_| Some((value, true)));
     }
 }
 
-/// The credits of one hart.
+/// The credits of one hart, on a line of the host's cache of their own.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub struct HartCredits {
-    counters: [Credits; 2],
+    counters: [Stamped<16>; 2],
     overflow: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct Credits {
-    count: AtomicU16,
-    clock: AtomicU64,
 }
 
 impl HartCredits {
     /// Adds a credit to a counter (0 or 1), sent at logical time `clock`.
     pub fn send(&self, counter: usize, clock: u64) {
-        let credits = &self.counters[counter];
-        credits.clock.fetch_max(clock, Relaxed);
-        if credits.count.fetch_add(1, AcqRel) == u16::MAX {
+        let before = self.counters[counter].change(clock, |count| Some((count + 1, true)));
+        if before.is_some_and(|(count, _)| count == u64::from(u16::MAX)) {
             self.overflow.store(true, Relaxed);
         }
     }
 
     /// Takes a credit: the latest time at which one was sent, or `None` when there is none.
     pub fn take(&self, counter: usize) -> Option<u64> {
-        let credits = &self.counters[counter];
-        credits.count.fetch_update(AcqRel, Acquire, |count| count.checked_sub(1)).ok()?;
-        Some(credits.clock.load(Relaxed))
+        let step = |count: u64| Some((count.checked_sub(1)?, true));
+        self.counters[counter].change(0, step).map(|(_, time)| time)
     }
 
     /// Both counters, as fccnb shows them.
     pub fn view(&self) -> u32 {
         let [zero, one] = &self.counters;
-        u32::from(one.count.load(Acquire)) << 16 | u32::from(zero.count.load(Acquire))
+        (one.count() << 16 | zero.count()) as u32
     }
 
     /// Whether a counter has overflowed since the last call.

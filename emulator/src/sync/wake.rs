@@ -82,9 +82,9 @@ impl Wake {
         self.harts(u32::from(minion >> 5), 1 << (2 * (minion & 31)));
     }
 
-    /// Sets the bit of a hart again that the caller, who is awake, took and will look for.
-    pub fn put_back(&self, shire: u32, hart: u32) {
-        self.shires[shire as usize].bits.fetch_or(1 << hart, SeqCst);
+    /// Sets the bits of harts again that the caller, who is awake, took and will look for.
+    pub fn put_back(&self, shire: u32, harts: u64) {
+        self.shires[shire as usize].bits.fetch_or(harts, SeqCst);
     }
 
     /// Whether any hart is to be looked at.
@@ -92,8 +92,9 @@ impl Wake {
         self.shires.iter().any(|shire| shire.bits.load(SeqCst) != 0)
     }
 
-    /// Takes one wake bit out of `among`: the first at or after bit `from`, or else the first.
-    pub fn take_one(&self, shire: u32, among: u64, from: u32) -> Option<u32> {
+    /// Takes the wake bits of one minion out of `among`, which has both or none of a minion's: the first at or after bit
+    /// `from`, or else the first.
+    pub fn take_minion(&self, shire: u32, among: u64, from: u32) -> Option<u64> {
         let bits = &self.shires[shire as usize].bits;
         loop {
             let set = bits.load(SeqCst) & among;
@@ -102,8 +103,10 @@ impl Wake {
             }
             let later = set & (u64::MAX << from);
             let hart = if later != 0 { later } else { set }.trailing_zeros();
-            if bits.fetch_and(!(1 << hart), SeqCst) >> hart & 1 == 1 {
-                return Some(hart);
+            let both = 3 << (hart & !1);
+            let taken = bits.fetch_and(!both, SeqCst) & both;
+            if taken != 0 {
+                return Some(taken);
             }
         }
     }
@@ -195,10 +198,11 @@ mod tests {
             assert_eq!(sleeper.join().unwrap(), Verdict::Woken);
         });
         assert_eq!(wake.take(1), 0, "shire 1 takes no part");
-        assert_eq!(wake.take_one(0, u64::MAX, 4), Some(9));
-        assert_eq!(wake.take_one(0, 1 << 9, 0), None);
-        assert_eq!(wake.take_one(0, u64::MAX, 4), Some(3));
-        wake.put_back(0, 3);
+        assert_eq!(wake.take_minion(0, u64::MAX, 4), Some(1 << 9));
+        assert_eq!(wake.take_minion(0, 3 << 8, 0), None);
+        wake.put_back(0, 1 << 2);
+        assert_eq!(wake.take_minion(0, u64::MAX, 4), Some(3 << 2), "both harts");
+        wake.put_back(0, 1 << 3);
         assert_eq!(wake.take(0), 1 << 3);
         assert!(!wake.pending());
     }
