@@ -462,6 +462,8 @@ fn barriers(shires: u32) -> f64 {
     p.word(insn(Op::Sub, 17, 17, 14, 0)).li(19, RESULTS).sd(17, 19, 0).addi(0, 0, 0);
     p.exit(0);
     p.run(&machine, (1 << shires) - 1).expect("a launch");
+    let profile = machine.profile().expect("a profile");
+    assert_eq!(profile.commands[0].waits, ROUNDS as u64, "one credit for each hart and barrier");
     let mut bytes = [0; 8];
     machine.read(RESULTS, &mut bytes).expect("a result");
     u64::from_le_bytes(bytes) as f64

@@ -36,7 +36,7 @@ class Measure:
             "emu_mips_decode": lambda: self.replayed("decode", 1)["mips"],
             "emu_mips_scalar": self.scalar_mips,
             "emu_int8_gmac_per_s": lambda: self.replayed("prompt_16", 1)["int8_gmac_per_s"],
-            "emu_scaling_2": lambda: self.replayed("decode", 2)["mips"] / self.replayed("decode", 1)["mips"],
+            "emu_scaling_2": self.scaling,
             "strict_mips": self.strict_mips,
             "calibration_loop": lambda: self.replayed("decode", 1)["calibration"],
             "calibration_cpu_decode_tps": lambda: self.rate("decode", False),
@@ -45,6 +45,7 @@ class Measure:
             "launches_per_token": lambda: self.per_token("launches"),
             "list_words_per_token": lambda: self.per_token("words"),
             "barriers_per_node": self.barriers,
+            "kernel_waits_per_node": self.kernel_waits,
             "overhead_share": lambda: self.modelled()["overhead"],
             "decode_vs_roofline": lambda: self.modelled()["roofline"],
             "host_cached_vs_hash": lambda: self.graph_times("known_us"),
@@ -92,6 +93,11 @@ class Measure:
         options = ["--repeat", 5, "--threads", threads]
         return self.once((what, threads), lambda: self.replay(what, *options)["measured"])
 
+    def scaling(self):
+        """Two threads over one: the median of five pairs, since this machine's speed changes between them."""
+        pairs = [[self.replay("decode", "--repeat", 5, "--threads", n)["measured"]["mips"] for n in (1, 2)] for _ in range(5)]
+        return statistics.median(two / one for one, two in pairs)
+
     def strict_mips(self):
         """The median of three: of one run each, since a launch takes long in strict mode."""
         runs = [self.replay("decode", "--strict", seed, "--repeat", 1)["measured"] for seed in range(3)]
@@ -133,6 +139,10 @@ class Measure:
     def barriers(self):
         """How often all harts meet, the end of the launch included, for each node that is computed."""
         return self.per_token("meetings") / self.tokens("none")[0].commands
+
+    def kernel_waits(self):
+        """How often harts wait for others inside the kernels of a token's launch, for each node that is computed."""
+        return self.modelled()["waits"] / self.tokens("none")[0].commands
 
     def graph_times(self, what):
         """What graph_compute takes of the host's time for 500 nodes, over hashing their bytes once: the median of five runs."""

@@ -108,8 +108,8 @@ def span(operand):
 
 
 def figures(host, plugin, folder):
-    """Of a token: its cycles, the share of them that is overhead, and how many times the DRAM's time for it that is; and the
-    cycles of a prompt of 512."""
+    """Of a token: its cycles, the share of them that is overhead, how many times the DRAM's time for it that is, and how often
+    harts wait inside kernels; and the cycles of a prompt of 512."""
     program = replay.program(plugin)
     decode, prefill = capture(host, folder, "decode"), capture(host, folder, "prefill")
     timing = profile(program, decode)
@@ -117,5 +117,6 @@ def figures(host, plugin, folder):
         "decode": timing["cycles"],
         "overhead": overhead(timing),
         "roofline": timing["cycles"] / (bytes_to_read(manifest_of(decode)) / DRAM_BYTES_PER_CYCLE),
+        "waits": sum(command["waits"] for command in timing["commands"]),
         "prefill": prefill_cycles(program, prefill, decode, timing),
     }

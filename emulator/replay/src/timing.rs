@@ -6,7 +6,7 @@ use et_emulator::timing::constants::MHZ;
 use et_emulator::timing::{Cause, Command, Profile};
 use serde_json::{json, Value};
 
-const HEADER: &str = "cycles      %  hart |  iss prt lat fch mem ten syn |     L1     L2     L3   DRAM    SCP |     int8      f16      f32    lanes | comp dram";
+const HEADER: &str = "cycles      %  hart |  iss prt lat fch mem ten syn wait |     L1     L2     L3   DRAM    SCP |     int8      f16      f32    lanes | comp dram";
 
 /// One line for each command, then the sums by kernel.
 pub fn print(profile: &Profile, labels: &Labels) {
@@ -37,7 +37,7 @@ pub fn print(profile: &Profile, labels: &Labels) {
     println!("    {:>4} {} | all", "", line(profile, &total, &total));
     println!("    hart: the one that waited least for others; iss ... syn: what its time went to, in %: own instructions, the");
     println!("    minion's other hart, results of arithmetic, branches and code, memory, tensor operations, barriers and credits.");
-    println!("    L1 ... SCP: bytes; int8, f16, f32: tensor multiply-accumulates; comp, dram: % of the roofs.");
+    println!("    wait: how often the hart that waited most often did; L1 ... SCP: bytes; int8, f16, f32: tensor multiply-accumulates; comp, dram: % of the roofs.");
 }
 
 fn line(profile: &Profile, command: &Command, total: &Command) -> String {
@@ -46,10 +46,11 @@ fn line(profile: &Profile, command: &Command, total: &Command) -> String {
     let bytes: String = command.bytes.iter().map(|bytes| format!(" {:>6}", short(*bytes))).collect();
     let work: String = command.work.iter().map(|count| format!(" {:>8}", short(*count))).collect();
     format!(
-        "{:>10} {:>6.2} {:>5} | {shares} |{bytes} |{work} | {:>4.1} {:>4.1}",
+        "{:>10} {:>6.2} {:>5} | {shares} {:>4} |{bytes} |{work} | {:>4.1} {:>4.1}",
         grouped(command.cycles),
         percent(command.cycles, total.cycles),
         command.critical,
+        command.waits,
         100.0 * profile.compute_share(command),
         100.0 * profile.dram_share(command),
     )
@@ -106,6 +107,7 @@ pub fn json(profile: &Profile, labels: &Labels, every: bool) -> Value {
             "bytes": { "l1": l1, "l2": l2, "l3": l3, "dram": dram, "scratchpad": scratchpad },
             "macs": { "int8": int8, "f16": f16, "f32": f32, "lanes": lanes },
             "instructions": command.instructions,
+            "waits": command.waits,
             "compute_share": profile.compute_share(command),
             "dram_share": profile.dram_share(command),
         })

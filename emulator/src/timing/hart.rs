@@ -89,6 +89,8 @@ pub struct HartClock {
     pub began: Ticks,
     /// Instructions since then.
     pub instructions: u64,
+    /// Credits taken and exchanges with other minions since then.
+    pub waits: u64,
 }
 
 impl Default for HartClock {
@@ -115,6 +117,7 @@ impl Default for HartClock {
             command: 0,
             began: 0,
             instructions: 0,
+            waits: 0,
         }
     }
 }

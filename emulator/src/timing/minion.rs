@@ -369,6 +369,7 @@ impl Minion {
         let clock = &mut self.harts[thread];
         let account = &mut around.accounts[clock.command];
         account.close(hart.id, clock.began, clock.next, &clock.spent);
+        account.waits = account.waits.max(std::mem::take(&mut clock.waits));
         account.instructions += std::mem::take(&mut clock.instructions);
         clock.began = clock.next;
         clock.spent = Default::default();
@@ -392,6 +393,7 @@ impl Minion {
     /// A credit has been taken that was sent at the hart's logical time.
     pub fn credited(&mut self, hart: &Hart, thread: usize) {
         let clock = &mut self.harts[thread];
+        clock.waits += 1;
         if hart.clock > clock.issued / CYCLE {
             clock.wait(hart.clock * CYCLE + CREDIT_ARRIVAL, Cause::Sync);
         }

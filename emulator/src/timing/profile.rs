@@ -76,6 +76,9 @@ pub struct Command {
     pub work: [u64; 4],
     /// Retired instructions.
     pub instructions: u64,
+    /// How often the hart that waited most often waited for others: for a credit, or for another minion in a reduction,
+    /// whether it then lost time or not. What a launch's loop does between commands lies outside commands.
+    pub waits: u64,
 }
 
 /// What a launch cost, by the model.
@@ -120,6 +123,7 @@ impl Command {
         add(&mut self.work, &other.work);
         self.cycles += other.cycles;
         self.instructions += other.instructions;
+        self.waits += other.waits;
     }
 }
 
@@ -142,6 +146,7 @@ pub struct Account {
     pub bytes: [u64; 5],
     pub work: [u64; 4],
     pub instructions: u64,
+    pub waits: u64,
 }
 
 impl Default for Account {
@@ -155,6 +160,7 @@ impl Default for Account {
             bytes: [0; 5],
             work: [0; 4],
             instructions: 0,
+            waits: 0,
         }
     }
 }
@@ -181,6 +187,7 @@ impl Account {
             bytes: self.bytes,
             work: self.work,
             instructions: self.instructions,
+            waits: self.waits,
         }
     }
 }

@@ -174,6 +174,7 @@ impl Minion {
             return;
         }
         if let Some((registers, start, message)) = self.tensor.exchange.take() {
+            self.harts[0].waits += 1;
             let done = start.max(hart.clock * CYCLE).max(self.harts[0].woken) + registers * REDUCE_REGISTER + message;
             self.tensor.vector_free = self.tensor.vector_free.max(done);
             self.tensor.done[event::REDUCTION] = done;
