@@ -3,8 +3,8 @@
 //! A fusion saves meetings of all harts and passes over memory. It never leaves a result out: every member's result is
 //! written, unless the next one's takes its place in memory. So it does not matter who else reads them.
 
+use super::pieces::meet;
 use super::plan::Item;
-use super::stages::meet;
 use super::Operand;
 use crate::ops::fuse as kernels;
 

@@ -4,8 +4,8 @@ pub mod cache;
 pub mod fuse;
 pub mod names;
 pub mod node;
+pub mod pieces;
 pub mod plan;
-pub mod ranges;
 pub mod stages;
 
 pub use node::{Node, Operand, SubOp};

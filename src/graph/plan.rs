@@ -4,8 +4,8 @@
 //! Each pass is a function of its input alone. [`verify`] checks their result in tests.
 
 use super::fuse::Fusions;
-use super::ranges::Ranges;
-use super::stages::{Access, Stages};
+use super::pieces::{Access, Pieces, Span};
+use super::stages::Stages;
 use super::{Node, Operand};
 use crate::command::{et_command, et_tensor, ET_MEET, ET_REFRESH};
 use crate::ops::{scratch, Command, Lowered, Refusal, Scratch};
@@ -65,9 +65,52 @@ pub fn items(
 
 /// Command lists of at most `limit` commands that compute `items`. With a limit of 1, one by one as they come.
 pub fn plan(items: &[Item], limit: usize, fusions: &Fusions) -> Vec<List> {
+    let touched = Touched::by(items);
     let calls =
-        if limit == 1 { one_by_one(items) } else { share(items, stage(items, &group(items, fusions)), fusions) };
-    cut(items, &calls, limit).into_iter().map(|calls| list(items, &calls)).collect()
+        if limit == 1 { one_by_one(items) } else { share(items, stage(&touched, &group(items, fusions)), fusions) };
+    debug_assert!(calls.iter().map(|call| call.members.len()).sum::<usize>() == items.len());
+    let mut written = Written::nothing(&touched);
+    cut(calls, limit).iter().map(|calls| list(items, calls, &touched, &mut written)).collect()
+}
+
+/// The memory that items touch.
+struct Touched {
+    /// Of each item in turn: its sources, then its result.
+    accesses: Vec<Access>,
+    /// Where an item's accesses begin, and where the last one's end.
+    first: Vec<usize>,
+    pieces: Pieces,
+}
+
+impl Touched {
+    fn by(items: &[Item]) -> Touched {
+        let mut accesses = Vec::with_capacity(4 * items.len());
+        let mut first = Vec::with_capacity(items.len() + 1);
+        for Item { node, .. } in items {
+            first.push(accesses.len());
+            accesses.extend(node.src.iter().flatten().chain([&node.dst]).map(access));
+        }
+        first.push(accesses.len());
+        let pieces = Pieces::new(&accesses);
+        Touched { accesses, first, pieces }
+    }
+
+    /// What an item touches.
+    fn accesses(&self, item: usize) -> impl Iterator<Item = (Access, Span)> + '_ {
+        let mine = self.first[item]..self.first[item + 1];
+        self.accesses[mine.clone()].iter().copied().zip(self.pieces.spans()[mine].iter().copied())
+    }
+
+    /// The pieces of an item's sources, and of its result.
+    fn spans(&self, item: usize) -> (&[Span], Span) {
+        let spans = &self.pieces.spans()[self.first[item]..self.first[item + 1]];
+        let (result, sources) = spans.split_last().expect("every item has a result");
+        (sources, *result)
+    }
+}
+
+fn access(operand: &Operand) -> Access {
+    (operand.addr, operand.span())
 }
 
 /// One call of a kernel: the items that it does, in order, and its stage.
@@ -93,27 +136,24 @@ fn group(items: &[Item], fusions: &Fusions) -> Vec<usize> {
 }
 
 /// Gives each group its stage, and orders them by it.
-fn stage(items: &[Item], sizes: &[usize]) -> Vec<Call> {
-    let mut stages = Stages::default();
+fn stage(touched: &Touched, sizes: &[usize]) -> Vec<Call> {
+    let mut stages = Stages::new(touched.pieces.count());
     let mut at = 0;
     let mut calls: Vec<Call> = Vec::with_capacity(sizes.len());
     let (mut reads, mut writes) = (Vec::new(), Vec::new());
     for &size in sizes {
         reads.clear();
         writes.clear();
-        for item in &items[at..at + size] {
-            reads.extend(item.node.src.iter().flatten().map(access));
-            writes.push(access(&item.node.dst));
+        for item in at..at + size {
+            let (sources, result) = touched.spans(item);
+            reads.extend_from_slice(sources);
+            writes.push(result);
         }
         calls.push(Call { members: (at..at + size).collect(), stage: stages.place(&reads, &writes) });
         at += size;
     }
     calls.sort_by_key(|call| call.stage);
     calls
-}
-
-fn access(operand: &Operand) -> Access {
-    (operand.addr, operand.span())
 }
 
 /// Lets calls of one stage that have one input be one call.
@@ -137,8 +177,7 @@ fn share(items: &[Item], calls: Vec<Call>, fusions: &Fusions) -> Vec<Call> {
 const MATES_MAX: usize = 3;
 
 /// Parts with at most `limit` commands each.
-fn cut(items: &[Item], calls: &[Call], limit: usize) -> Vec<Vec<Call>> {
-    debug_assert!(calls.iter().map(|call| call.members.len()).sum::<usize>() == items.len());
+fn cut(calls: Vec<Call>, limit: usize) -> Vec<Vec<Call>> {
     let mut parts: Vec<Vec<Call>> = Vec::new();
     let mut room = 0;
     for call in calls {
@@ -148,27 +187,26 @@ fn cut(items: &[Item], calls: &[Call], limit: usize) -> Vec<Vec<Call>> {
         }
         room -= call.members.len();
         if let Some(part) = parts.last_mut() {
-            part.push(call.clone());
+            part.push(call);
         }
     }
     parts
 }
 
 /// The command list of one launch.
-fn list(items: &[Item], calls: &[Call]) -> List {
+fn list(items: &[Item], calls: &[Call], touched: &Touched, written: &mut Written) -> List {
     let count = calls.iter().map(|call| call.members.len()).sum();
     let mut list = List { commands: Vec::with_capacity(count), origins: Vec::with_capacity(count), ..List::default() };
-    // Caches are empty when a launch begins.
-    let mut written = Ranges::default();
+    written.begin_launch();
     let mut since = Used::default();
     for (i, call) in calls.iter().enumerate() {
         let used = Used::by(items, call);
         let meets = i > 0 && (call.stage != calls[i - 1].stage || since.conflicts(&used));
         since = if meets { used } else { since.and(&used) };
         for (place, &member) in call.members.iter().enumerate() {
-            let Item { node, index, command } = &items[member];
+            let Item { index, command, .. } = &items[member];
             let mut raw = command.raw;
-            mark(&mut raw, node, &mut written);
+            written.mark(&mut raw, member, touched);
             if place == 0 {
                 raw.flags = if meets { ET_MEET as u16 } else { 0 };
                 raw.group = call.members.len() as u16;
@@ -210,25 +248,49 @@ impl Used {
     }
 }
 
-/// Sets `ET_REFRESH` on the operands that an earlier command of the launch wrote to, and notes what this one writes.
-fn mark(command: &mut et_command, node: &Node, written: &mut Ranges) {
-    // A lowering may have reshaped an operand or moved its start, but not out of its tensor. So an operand may reach to the
-    // end of any of the node's tensors that its address lies in.
-    let mut extents = [(0, 0); 11];
-    for (extent, tensor) in extents.iter_mut().zip(node.src.iter().flatten().chain([&node.dst])) {
-        *extent = (tensor.addr, tensor.addr.saturating_add(tensor.span()));
+/// What the commands of a launch have written to.
+struct Written {
+    launch: u32,
+    /// Of each piece, the last launch that wrote to it; 0 for none.
+    by: Vec<u32>,
+}
+
+impl Written {
+    fn nothing(touched: &Touched) -> Written {
+        Written { launch: 0, by: vec![0; touched.pieces.count()] }
     }
-    let reach = |addr: u64| {
-        let ends = extents.iter().filter(|&&(start, end)| start <= addr && end > addr).map(|&(_, end)| end);
-        ends.max().unwrap_or(u64::MAX) - addr
-    };
-    let sources = command.sources as usize;
-    for operand in command.src.iter_mut().take(sources).chain([&mut command.dst]) {
-        if written.overlaps(operand.addr, reach(operand.addr)) {
-            operand.flags |= ET_REFRESH;
+
+    /// Caches are empty when a launch begins.
+    fn begin_launch(&mut self) {
+        self.launch += 1;
+    }
+
+    /// Sets `ET_REFRESH` on the operands that an earlier command of the launch wrote to, and notes what this one writes: the
+    /// command of item number `item`.
+    fn mark(&mut self, command: &mut et_command, item: usize, touched: &Touched) {
+        let sources = command.sources as usize;
+        for operand in command.src.iter_mut().take(sources).chain([&mut command.dst]) {
+            let span = reach(operand.addr, item, touched);
+            if span.of(&self.by).contains(&self.launch) {
+                operand.flags |= ET_REFRESH;
+            }
+        }
+        let (_, result) = touched.spans(item);
+        result.of_mut(&mut self.by).fill(self.launch);
+    }
+}
+
+/// The pieces that an operand at `addr` of an item's command may reach. A lowering may have reshaped an operand or moved its
+/// start, but not out of its tensor. So it may reach to the end of any of the node's tensors that its address lies in.
+fn reach(addr: u64, item: usize, touched: &Touched) -> Span {
+    let mut reached: Option<Span> = None;
+    for ((start, len), span) in touched.accesses(item) {
+        if start <= addr && addr - start < len {
+            let begin = if start == addr { span.begin } else { touched.pieces.at(addr) };
+            reached = Some(Span { begin, end: reached.map_or(0, |before| before.end).max(span.end) });
         }
     }
-    written.insert(node.dst.addr, node.dst.span());
+    reached.unwrap_or(Span { begin: touched.pieces.at(addr), end: touched.pieces.count() as u32 })
 }
 
 impl List {
@@ -259,7 +321,7 @@ impl List {
 mod tests {
     use super::*;
     use crate::command::{ET_KERNEL_BINARY, ET_KERNEL_MUL_MAT_VEC, ET_KERNEL_ROPE, ET_LINES_OWNED};
-    use crate::graph::stages::meet;
+    use crate::graph::pieces::meet;
     use ggml_abi::{Op, Type};
 
     fn floats(addr: u64, count: i64) -> Operand {

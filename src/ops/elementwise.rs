@@ -4,8 +4,8 @@ use super::common::{block, require, Command, Refusal};
 use super::rows::lanes_fit;
 use crate::command::{et_command, ET_F32, ET_LINES_OWNED};
 use crate::command::{ET_KERNEL_BINARY, ET_KERNEL_CLAMP, ET_KERNEL_GLU, ET_KERNEL_SCALE, ET_KERNEL_UNARY};
+use crate::graph::pieces::meet;
 use crate::graph::plan::Item;
-use crate::graph::stages::meet;
 use crate::graph::Operand;
 use ggml_abi::Type;
 

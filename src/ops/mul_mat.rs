@@ -5,8 +5,8 @@ use crate::command::{
     et_command, et_tensor, ET_INT8_SLICES, ET_KERNEL_BINARY, ET_KERNEL_GLU, ET_KERNEL_MUL_MAT_TILE,
     ET_KERNEL_MUL_MAT_VEC,
 };
+use crate::graph::pieces::meet;
 use crate::graph::plan::Item;
-use crate::graph::stages::meet;
 use crate::graph::{Node, Operand, SubOp};
 use ggml_abi::{GluOp, Op, Type};
 

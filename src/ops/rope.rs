@@ -4,8 +4,8 @@ use super::common::{require, source, Command, Refusal};
 use crate::command::{et_rope_params, ET_KERNEL_ROPE, ET_KERNEL_SET_ROWS, ET_LINES_OWNED};
 use crate::command::{ET_ROPE_ADJACENT, ET_ROPE_HALVES};
 use crate::command::{ET_ROPE_INTERLEAVED, ET_ROPE_ONE, ET_ROPE_SECTIONS, ET_ROPE_SECTIONS_RESTART};
+use crate::graph::pieces::meet;
 use crate::graph::plan::Item;
-use crate::graph::stages::meet;
 use crate::graph::Node;
 use ggml_abi::{Op, Type};
 
