@@ -136,9 +136,12 @@ fn put(machine: &Machine, addr: u64, data: &[u8]) -> Result<(), AccessError> {
     }
     let mut now = vec![0; data.len()];
     machine.peek(addr, &mut now)?;
+    if now == data {
+        return Ok(());
+    }
     let differs = |at: &usize| now[*at] != data[*at];
-    let Some(first) = (0..data.len()).find(differs) else { return Ok(()) };
-    let end = (0..data.len()).rfind(differs).map_or(first, |last| last + 1);
+    let first = (0..data.len()).find(differs).unwrap_or(0);
+    let end = (0..data.len()).rfind(differs).map_or(0, |last| last + 1);
     machine.poke(addr + first as u64, &data[first..end])
 }
 
