@@ -1,4 +1,4 @@
-// Computes one small graph on ET0: an operation, new values for what it read, the operation again, and a copy of the result.
+// Computes one small graph on ET0: some operations, new values for what they read, the same again, and a copy of the result.
 // Harts then find lines in their caches that others have written since.
 // Usage: graphs <plugin> [case ...]   without cases: lists them
 #include "ggml-backend.h"
@@ -11,7 +11,7 @@
 
 typedef struct ggml_tensor tensor;
 
-enum { INPUTS_MAX = 4, FILLED_MAX = 8, TENSORS_MAX = 16 };
+enum { INPUTS_MAX = 4, FILLED_MAX = 8, TENSORS_MAX = 24 };
 
 // Rows of what indices point into.
 enum { TARGET_ROWS = 40 };
@@ -54,11 +54,46 @@ static tensor * rope(tensor ** in) {
 static tensor * rope_half(tensor ** in) {
     return ggml_rope_ext(ctx, in[0], in[1], NULL, in[0]->ne[0] / 2, 0, 0, 10000, 1, 0, 1, 0, 0);
 }
+static tensor * rope_with_factors(tensor ** in) {
+    return ggml_rope_ext(ctx, in[0], in[1], in[2], in[0]->ne[0], GGML_ROPE_TYPE_NEOX, 0, 10000, 1, 0, 1, 0, 0);
+}
+static tensor * rope_sections(tensor ** in) {
+    int sections[] = {8, 12, 12, 0};
+    return ggml_rope_multi(ctx, in[0], in[1], NULL, in[0]->ne[0], sections, GGML_ROPE_TYPE_MROPE, 0, 10000, 1, 0, 1, 0, 0);
+}
 static tensor * soft_max(tensor ** in) { return ggml_soft_max_ext(ctx, in[0], in[1], 0.25f, 8.0f); }
 static tensor * soft_max_part(tensor ** in) {
     return ggml_soft_max_inplace(ctx, ggml_view_2d(ctx, in[0], in[0]->ne[0], 70, in[0]->nb[1], 0));
 }
 static tensor * flash_attn(tensor ** in) { return ggml_flash_attn_ext(ctx, in[0], in[1], in[2], in[3], 0.125f, 0, 0); }
+static tensor * soft_max_sinks(tensor ** in) {
+    tensor * weights = ggml_soft_max_ext(ctx, in[0], NULL, 0.25f, 0);
+    ggml_soft_max_add_sinks(weights, in[1]);
+    return weights;
+}
+static tensor * flash_attn_sinks(tensor ** in) {
+    tensor * attention = ggml_flash_attn_ext(ctx, in[0], in[1], in[2], NULL, 0.125f, 0, 0);
+    ggml_flash_attn_ext_add_sinks(attention, in[3]);
+    return attention;
+}
+// What is done in one call.
+static tensor * chain(tensor ** in) { return ggml_mul(ctx, ggml_silu(ctx, ggml_add(ctx, in[0], in[1])), in[2]); }
+static tensor * norm_of_sum(tensor ** in) {
+    tensor * normal = ggml_rms_norm(ctx, ggml_add(ctx, in[0], in[1]), 1e-5f);
+    return ggml_add(ctx, ggml_mul(ctx, normal, in[2]), in[3]);
+}
+static tensor * rope_to_cache(tensor ** in) {
+    tensor * rows = rope(in + 1);
+    return ggml_set_rows(ctx, in[0], ggml_reshape_2d(ctx, rows, rows->ne[0] * rows->ne[1], rows->ne[2]), in[3]);
+}
+static tensor * products(tensor ** in) {
+    tensor * a = ggml_mul_mat(ctx, in[0], in[3]), * b = ggml_mul_mat(ctx, in[1], in[3]);
+    return ggml_mul(ctx, ggml_mul(ctx, a, b), ggml_mul_mat(ctx, in[2], in[3]));
+}
+static tensor * product_and_sum(tensor ** in) { return ggml_add(ctx, ggml_mul_mat(ctx, in[0], in[1]), in[2]); }
+static tensor * gate(tensor ** in) {
+    return ggml_swiglu_split(ctx, ggml_mul_mat(ctx, in[0], in[2]), ggml_mul_mat(ctx, in[1], in[2]));
+}
 
 #define F32 GGML_TYPE_F32
 #define F16 GGML_TYPE_F16
@@ -78,6 +113,8 @@ static const struct test {
     {"add-repeated", add, {{F32, {1200, 3, 1, 1}}, {F32, {600, 1, 1, 1}}}},
     {"add-cycled", add, {{F32, {64, 192, 1, 1}}, {F32, {64, 4, 1, 1}}}},
     {"add-cycled-f16", add, {{F16, {64, 192, 1, 1}}, {F32, {64, 4, 1, 1}}}},
+    {"add-rows", add, {{F32, {72, 96, 1, 1}}, {F32, {72, 1, 1, 1}}}},
+    {"add-scalar", add, {{F32, {64, 96, 1, 1}}, {F32, {1, 1, 1, 1}}}},
     {"add-odd", add, {{F32, {37, 75, 1, 1}}, {F32, {37, 75, 1, 1}}}},
     {"add-slices", add_slices, {{F32, {40, 75, 1, 1}}, {F32, {37, 75, 1, 1}}}},
     {"add-f16", add, {{F16, {48, 75, 1, 1}}, {F32, {48, 75, 1, 1}}}},
@@ -91,6 +128,8 @@ static const struct test {
     {"sum-rows", sum_rows, {{F32, {72, 96, 1, 1}}}},
     {"rms-norm", rms_norm, {{F32, {96, 96, 1, 1}}}},
     {"rms-norm-one", rms_norm, {{F32, {576, 1, 1, 1}}}},
+    {"rms-norm-few", rms_norm, {{F32, {576, 3, 1, 1}}}},
+    {"rms-norm-few-odd", rms_norm, {{F32, {72, 3, 1, 1}}}},
     {"rms-norm-odd", rms_norm, {{F32, {70, 75, 1, 1}}}},
     {"norm", norm, {{F32, {72, 96, 1, 1}}}},
     {"get-rows", get_rows, {{F32, {80, 40, 1, 1}}, {I32, {70, 1, 1, 1}}}},
@@ -110,6 +149,7 @@ static const struct test {
     {"mul-mat-int8-q8_0", mul_mat, {{GGML_TYPE_Q8_0, {608, 1100, 1, 1}, 1}, {F32, {608, 2, 1, 1}}}},
     {"mul-mat-int8-q4_0", mul_mat, {{GGML_TYPE_Q4_0, {1184, 72, 1, 1}, 1}, {F32, {1184, 3, 1, 1}}}},
     {"mul-mat-int8-q4_1", mul_mat, {{GGML_TYPE_Q4_1, {608, 40, 1, 1}, 1}, {F32, {608, 4, 1, 1}}}},
+    {"mul-mat-int8-kv", mul_mat, {{GGML_TYPE_Q8_0, {608, 40, 1, 1}}, {F32, {608, 2, 1, 1}}}},
     {"mul-mat-int8-rounds", mul_mat, {{GGML_TYPE_Q4_1, {96, 16, 200, 1}, 1}, {F32, {96, 1, 200, 1}}}},
     {"mul-mat-tile-f32", mul_mat, {{F32, {128, 160, 1, 1}, 1}, {F32, {128, 50, 1, 1}}}},
     {"mul-mat-tile-f16", mul_mat, {{F16, {128, 70, 1, 1}}, {F32, {128, 40, 1, 1}}}},
@@ -119,16 +159,34 @@ static const struct test {
     {"mul-mat-tile-batch", mul_mat, {{F32, {64, 640, 3, 1}, 1}, {F32, {64, 16, 3, 1}}}},
     {"mul-mat-tile-copy", mul_mat, {{GGML_TYPE_Q4_0, {160, 44, 1, 1}, 1}, {F16, {160, 33, 1, 1}}}},
     {"rope", rope, {{F32, {64, 9, 12, 1}}, {I32, {12, 1, 1, 1}}}},
+    {"rope-many", rope, {{F32, {64, 9, 40, 1}}, {I32, {40, 1, 1, 1}}}},
+    {"rope-factors", rope_with_factors, {{F32, {64, 9, 12, 1}}, {I32, {12, 1, 1, 1}}, {F32, {32, 1, 1, 1}}}},
+    {"rope-sections", rope_sections, {{F32, {64, 9, 12, 1}}, {I32, {48, 1, 1, 1}}}},
     {"rope-half", rope_half, {{F32, {80, 3, 25, 1}}, {I32, {25, 1, 1, 1}}}},
     {"rope-f16", rope, {{F16, {48, 9, 12, 1}}, {I32, {12, 1, 1, 1}}}},
     {"soft-max", soft_max, {{F32, {96, 12, 8, 1}}, {F32, {96, 12, 1, 1}}}},
     {"soft-max-odd", soft_max, {{F32, {75, 12, 8, 1}}, {F16, {75, 12, 1, 1}}}},
+    {"soft-max-sinks", soft_max_sinks, {{F32, {96, 12, 8, 1}}, {F32, {8, 1, 1, 1}}}},
     {"soft-max-part", soft_max_part, {{F32, {75, 71, 1, 1}}}},
     {"flash-attn", flash_attn, {{F32, {64, 40, 8, 1}}, {F16, {64, 80, 8, 1}}, {F16, {64, 80, 8, 1}}, {F16, {80, 40, 1, 1}}}},
     {"flash-attn-split", flash_attn, {{F32, {64, 1, 6, 1}}, {F32, {64, 200, 2, 1}}, {F32, {64, 200, 2, 1}}, {F16, {200, 1, 1, 1}}}},
     {"flash-attn-row", flash_attn, {{F32, {64, 1, 6, 1}}, {F16, {64, 200, 2, 1}}, {F16, {64, 200, 2, 1}}, {F16, {200, 1, 1, 1}}}},
+    {"flash-attn-row-long", flash_attn, {{F32, {128, 1, 6, 1}}, {F16, {128, 200, 2, 1}}, {F16, {128, 200, 2, 1}}, {F16, {200, 1, 1, 1}}}},
+    {"flash-attn-row-odd", flash_attn, {{F32, {64, 1, 6, 1}}, {F16, {64, 203, 2, 1}}, {F16, {64, 203, 2, 1}}, {F16, {203, 1, 1, 1}}}},
+    {"flash-attn-row-sinks", flash_attn_sinks, {{F32, {64, 1, 6, 1}}, {F16, {64, 200, 2, 1}}, {F16, {64, 200, 2, 1}}, {F32, {6, 1, 1, 1}}}},
+    {"flash-attn-split-wide", flash_attn, {{F32, {64, 1, 24, 1}}, {F32, {64, 200, 8, 1}}, {F32, {64, 200, 8, 1}}, {F16, {200, 1, 1, 1}}}},
     {"flash-attn-f32", flash_attn, {{F32, {40, 3, 4, 1}}, {F32, {40, 100, 4, 1}}, {F32, {40, 100, 4, 1}}, {F16, {100, 3, 1, 1}}}},
     {"flash-attn-q8_0", flash_attn, {{F32, {96, 2, 4, 1}}, {GGML_TYPE_Q8_0, {96, 70, 4, 1}, 1}, {GGML_TYPE_Q8_0, {96, 70, 4, 1}, 1}, {F16, {70, 2, 1, 1}}}},
+    {"chain", chain, {{F32, {72, 96, 1, 1}}, {F32, {72, 96, 1, 1}}, {F32, {72, 96, 1, 1}}}},
+    {"norm-of-sum", norm_of_sum, {{F32, {96, 96, 1, 1}}, {F32, {96, 96, 1, 1}}, {F32, {96, 1, 1, 1}}, {F32, {96, 1, 1, 1}}}},
+    {"norm-of-sum-one", norm_of_sum, {{F32, {576, 1, 1, 1}}, {F32, {576, 1, 1, 1}}, {F32, {576, 1, 1, 1}}, {F32, {576, 1, 1, 1}}}},
+    {"rope-to-cache", rope_to_cache, {{F16, {192, 40, 1, 1}, 1}, {F32, {64, 3, 12, 1}}, {I32, {12, 1, 1, 1}}, {I32, {12, 1, 1, 1}}}},
+    {"rope-to-cache-narrow", rope_to_cache, {{F16, {192, 40, 1, 1}, 1}, {F32, {48, 4, 12, 1}}, {I32, {12, 1, 1, 1}}, {I32, {12, 1, 1, 1}}}},
+    {"products", products, {{GGML_TYPE_Q8_0, {608, 48, 1, 1}, 1}, {GGML_TYPE_Q8_0, {608, 48, 1, 1}, 1}, {GGML_TYPE_Q8_0, {608, 48, 1, 1}, 1}, {F32, {608, 2, 1, 1}}}},
+    {"product-and-sum-q8_0", product_and_sum, {{GGML_TYPE_Q8_0, {608, 1100, 1, 1}, 1}, {F32, {608, 2, 1, 1}}, {F32, {1100, 2, 1, 1}}}},
+    {"product-and-sum-f16", product_and_sum, {{F16, {136, 300, 1, 1}, 1}, {F32, {136, 2, 1, 1}}, {F32, {300, 2, 1, 1}}}},
+    {"product-and-sum-tile", product_and_sum, {{F32, {128, 160, 1, 1}, 1}, {F32, {128, 50, 1, 1}}, {F32, {160, 50, 1, 1}}}},
+    {"gate", gate, {{GGML_TYPE_Q8_0, {608, 1100, 1, 1}, 1}, {GGML_TYPE_Q8_0, {608, 1100, 1, 1}, 1}, {F32, {608, 2, 1, 1}}}},
 };
 
 static void fail(const char * what) {
