@@ -330,6 +330,17 @@ fn what_nobody_wrote_is_not_a_value() {
     };
     wrong(1, branch(NOTHING), ViolationKind::NeverWritten, "load", None);
     clean(1, branch(DATA));
+    let moved = |from: u64| {
+        kernel().hart(A, move |k| {
+            k.load("load", from).program.word(0xF000_0053 | 1 << 7 | VALUE << 15); // fmv.w.x f1, VALUE
+            k.li(ADDR, DATA);
+            k.program.flq2(2, ADDR, 0).word(0x7B | 2 << 7 | 1 << 15 | 2 << 20); // fadd.ps f2, f1, f2
+            k.li(ADDR, DATA + 64).program.fsq2(2, ADDR, 0);
+            k.publish(DATA + 64, 2);
+        })
+    };
+    wrong(1, moved(NOTHING), ViolationKind::NeverWritten, "load", None);
+    clean(1, moved(DATA));
     let stack = |store: fn(&mut Kernel)| {
         kernel().hart(A, move |k| {
             k.program.addi(SP, SP, -64);
@@ -455,6 +466,31 @@ fn commands_write_their_results_only() {
 }
 
 #[test]
+fn results_are_whole() {
+    let result = Extent { address: DATA, bytes: 128, name: "rows".into() };
+    let labels = |op: &str| Labels {
+        commands: vec![Command { kernel: "copy".into(), op: op.into(), also: 0, operands: vec![result.clone()] }],
+        ..Labels::default()
+    };
+    let store = |lines: u64| {
+        kernel().hart(A, move |k| {
+            k.command(1);
+            for addr in (0..lines).map(|line| DATA + 64 * line) {
+                k.program.word(0x5F | 2 << 7); // fbci.pi f2, 0
+                k.store_line("store", addr).publish(addr, 2);
+            }
+            k.command(0);
+        })
+    };
+    let machine = strict(1);
+    let found = violations(run(&machine, &store(1).finish(), Some(&labels("CONT"))).unwrap_err());
+    assert_eq!((found[0].kind, found[0].address), (ViolationKind::ResultMissing, Some(DATA + 64)));
+    let machine = strict(1);
+    run(&machine, &store(1).finish(), Some(&labels("CPY"))).expect("a copy into a part of something");
+    run(&machine, &store(2).finish(), Some(&labels("CONT"))).unwrap();
+}
+
+#[test]
 fn the_tensor_unit_is_waited_for() {
     let product = |steps: fn(&mut Kernel)| {
         kernel().hart(A, move |k| {
@@ -543,7 +579,22 @@ fn commands_leave_nothing_behind() {
         })
     };
     wrong(1, dirty(|_| ()), ViolationKind::LeftDirty, "store", None);
+    wrong(1, dirty(|k| _ = k.publish(DATA, 1)), ViolationKind::LeftDirty, "store", None);
+    clean(1, dirty(|k| _ = k.publish(DATA, 1).evict("further", DATA, 2).wait(6)));
     clean(1, dirty(|k| _ = k.publish(DATA, 2)));
+    let fetched = |end: fn(&mut Kernel)| {
+        let write = |k: &mut Kernel| {
+            k.store("store", DATA).publish(DATA, 2).give(B);
+        };
+        kernel().hart(A, write).hart(B, move |k| {
+            k.command(1).take().csr("prefetch", 0x81F, DATA, 64);
+            end(k);
+            k.command(0);
+        })
+    };
+    wrong(1, fetched(|_| ()), ViolationKind::NotWaited, "prefetch", None);
+    clean(1, fetched(|k| _ = k.wait(4)));
+    clean(1, fetched(|k| _ = k.load("load", DATA)));
     let mask = |restore: fn(&mut Kernel)| {
         kernel().hart(A, move |k| {
             k.name("mask").program.word(0x5600_707B | 1 << 20); // mov.m.x m0, x0, 15

@@ -4,16 +4,23 @@
 use super::finding::{Fault, Finding, Spot};
 use super::line::{bits, Content, Dirty, Holder, Mask, Refresh, Versions};
 use super::values::Bad;
-use super::watch::{Pending, Watch};
+use super::watch::{Fetching, Pending, Watch};
 use super::writes::{Manner, Version};
 use crate::tensor::CacheAction;
 
 impl Watch<'_> {
-    /// A cache operation on one line starts.
-    pub fn start_cache(&mut self, place: u16, action: CacheAction, level: u64, key: u64) {
+    /// A cache operation on one line starts, under an event.
+    pub fn start_cache(&mut self, place: u16, action: CacheAction, level: u64, key: u64, event: u8) {
         match action {
             CacheAction::Prefetch => {
                 let index = self.line(key);
+                let active = self.lines[index].active.as_ref();
+                let written = active.is_some_and(|active| active.newest().version.differing(&Versions::One(0)) != 0);
+                if written && !self.in_scratchpad(key) {
+                    let epoch = self.clocks.now(place);
+                    let track = &mut self.harts[usize::from(place)];
+                    track.fetching.push(Fetching { line: index, event, epoch, pc: track.pc });
+                }
                 match level {
                     0 => self.bring(index, place),
                     1 if !self.in_scratchpad(key) => _ = self.fetch(index, Holder::L2(place / 64)),
@@ -92,6 +99,21 @@ impl Watch<'_> {
         });
     }
 
+    /// Forgets of the hart's prefetches those of `event`, and those of lines that it has read since, or has written to
+    /// last: they have ended.
+    pub fn finish_fetching(&mut self, place: u16, event: Option<u8>) {
+        let mut fetching = std::mem::take(&mut self.harts[usize::from(place)].fetching);
+        fetching.retain(|fetch| {
+            let line = &self.lines[fetch.line];
+            let read = || line.reads.iter().any(|read| read.place == place && read.epoch >= fetch.epoch);
+            let own = |version: Version| version != 0 && self.writes.get(version).place == place;
+            let newest = line.active.as_ref().map(|active| &active.newest().version);
+            let written = || newest.is_some_and(|newest| (0..64).any(|byte| own(newest.get(byte))));
+            Some(fetch.event) != event && !read() && !written()
+        });
+        self.harts[usize::from(place)].fetching = fetching;
+    }
+
     /// The hart's cache operations have ended.
     pub fn finish_cache(&mut self, place: u16) {
         let pending = std::mem::take(&mut self.harts[usize::from(place)].pending);
@@ -141,6 +163,9 @@ impl Watch<'_> {
             active.publish(place, now, mask & !newer);
             if below == shire {
                 soil(active, shire, version);
+                if level < 2 {
+                    self.harts[usize::from(place)].shallow.push((index, version));
+                }
             }
         }
         let Some(active) = &mut self.lines[index].active else { return };

@@ -89,6 +89,8 @@ pub enum Fault {
         event: u8,
     },
     LeftDirty,
+    /// The same in a shire's L2.
+    LeftInL2,
     CreditsLeft {
         counter: u8,
         count: u16,
@@ -138,7 +140,7 @@ impl Fault {
             | Fault::LineNeverUsed { .. }
             | Fault::SourceInUse { .. } => ViolationKind::TensorHazard,
             Fault::Unfinished { .. } => ViolationKind::NotWaited,
-            Fault::LeftDirty => ViolationKind::LeftDirty,
+            Fault::LeftDirty | Fault::LeftInL2 => ViolationKind::LeftDirty,
             Fault::CreditsLeft { .. } | Fault::BarrierLeft { .. } => ViolationKind::Credits,
             Fault::BarrierLimit { .. } | Fault::BarrierGroups { .. } | Fault::BarrierTwice { .. } => {
                 ViolationKind::SharedBarrier
@@ -402,6 +404,10 @@ impl Names<'_> {
             Fault::LeftDirty => format!(
                 "leaves the line of {at} dirty in L1 at the end of the command; it must be published (fence, evict, \
                  tensor_wait 6) before others can rely on it"
+            ),
+            Fault::LeftInL2 => format!(
+                "leaves the line of {at} dirty in its shire's L2 at the end of the command; it must be evicted to L3 \
+                 (dest 2) before harts of other shires can rely on it"
             ),
             Fault::CreditsLeft { counter, count } => format!(
                 "gives a credit that is never consumed: {count} are left in FCC {counter} of hart {} when the kernel \

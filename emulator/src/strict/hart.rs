@@ -1,9 +1,10 @@
 //! What a hart does besides accesses of shared memory: instructions, its stack, commands, and its end.
 
 use super::finding::{Fault, Finding, Spot};
-use super::line::Holder;
+use super::line::{Active, Holder};
 use super::values::Bad;
 use super::watch::Watch;
+use super::writes::Version;
 use crate::code::Slot;
 use crate::hart::Hart;
 use crate::machine::stack;
@@ -117,6 +118,11 @@ impl Watch<'_> {
         if let Some(pc) = pending {
             unfinished.push((6, Spot { place, command, pc }));
         }
+        self.finish_fetching(place, None);
+        // At the end of a kernel without commands the firmware empties the caches.
+        for fetch in std::mem::take(&mut self.harts[usize::from(place)].fetching).iter().filter(|_| command != 0) {
+            unfinished.push((fetch.event, Spot { place, command, pc: fetch.pc }));
+        }
         self.unit(place).unfinished(place, &mut unfinished);
         for (event, spot) in unfinished {
             let fault = Fault::Unfinished { event };
@@ -127,7 +133,9 @@ impl Watch<'_> {
             let finding = Finding { fault: Fault::NeverFenced, spot, other: None, used: None, address: None };
             self.findings.report(finding);
         }
+        let shallow = std::mem::take(&mut self.harts[usize::from(place)].shallow);
         if command != 0 {
+            self.left_in_l2(place, command, &shallow);
             self.left_dirty(place, command);
         }
         if next != 0 {
@@ -135,6 +143,20 @@ impl Watch<'_> {
                 self.unit(place).forget();
             }
             self.harts[usize::from(place)].values.forget_registers();
+        }
+    }
+
+    /// Lines that the command has written back as far as L2, and that are still there. Workspace may be.
+    fn left_in_l2(&mut self, place: u16, command: u32, shallow: &[(usize, Version)]) {
+        for &(index, version) in shallow {
+            let pc = self.writes.get(version).pc;
+            let address = self.address(self.lines.key(index), 0);
+            let dirty = |active: &mut Active| active.dirt(Holder::L2(place / 64)).is_some();
+            let workspace = self.private.iter().any(|range| range.contains(&address));
+            if self.lines[index].active.as_deref_mut().is_some_and(dirty) && !workspace {
+                let (fault, spot) = (Fault::LeftInL2, Spot { place, command, pc });
+                self.findings.report(Finding { fault, spot, other: None, used: None, address: Some(address) });
+            }
         }
     }
 

@@ -232,6 +232,7 @@ impl Watch<'_> {
                 self.finish_load(place, usize::from(event) + 1);
                 self.finish_stores(place, event);
             }
+            4 | 5 => self.finish_fetching(place, Some(event)),
             6 => self.finish_cache(place),
             7..=10 if place.is_multiple_of(2) => {
                 self.unit(place).end(event);

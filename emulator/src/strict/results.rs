@@ -7,7 +7,7 @@ use crate::memory::OPEN_BASE;
 use std::ops::Range;
 
 /// Operations whose result is memory that others own parts of.
-const PARTIAL: [&str; 4] = ["SET_ROWS", "CPY", "DUP", "CONT"];
+const PARTIAL: [&str; 2] = ["SET_ROWS", "CPY"];
 
 /// What commands may write to.
 #[derive(Debug, Default)]

@@ -105,6 +105,7 @@ impl Watch<'_> {
 
     /// A hart has consumed a credit.
     pub fn take(&mut self, place: u16, counter: usize) {
+        self.finish_fetching(place, None);
         if let Some(credit) = self.sync.credits[usize::from(place)][counter].pop_front() {
             self.acquire(place, &credit.stamp);
         }

@@ -149,10 +149,8 @@ impl Values {
             let base = if indexed { slot.rs2 } else { slot.rs1 };
             self.base = hart.x[usize::from(base & 31)].wrapping_add(offset);
         }
-        if self.x_any != 0 {
-            self.integers(slot, used, findings, spot);
-        }
-        if self.f_any != 0 && (used.f_sources != 0 || used.f_dest) {
+        let moved = self.x_any != 0 && self.integers(slot, used, lanes(hart.m[0]), findings, spot);
+        if !moved && self.f_any != 0 && (used.f_sources != 0 || used.f_dest) {
             self.vectors(hart, slot, used, findings, spot);
         }
         if slot.op == Op::Addi && slot.rd == 2 && slot.rs1 == 2 && slot.imm > 0 {
@@ -171,7 +169,8 @@ impl Values {
         }
     }
 
-    fn integers(&mut self, slot: &Slot, used: &Use, findings: &mut Findings, spot: Spot) {
+    /// What bad integer registers do. True if that decides what is in the vector register that the instruction sets.
+    fn integers(&mut self, slot: &Slot, used: &Use, active: u32, findings: &mut Findings, spot: Spot) -> bool {
         let of = |values: &Values, n: u8| match n {
             0 => (0, 0),
             n => (values.x[usize::from(n & 31)], values.x_origin[usize::from(n & 31)]),
@@ -201,13 +200,9 @@ impl Values {
                 Class::VectorInt | Class::Fp => {
                     // From an integer register to a vector register.
                     if used.f_dest && first.0 != 0 {
-                        self.set_vector(
-                            slot.rd,
-                            if slot.op == Op::FbcxPs { lanes(self.mask) } else { ALL },
-                            ALL,
-                            first.1,
-                        );
-                        return;
+                        let written = if slot.op == Op::FbcxPs { active } else { ALL };
+                        self.set_vector(slot.rd, written, ALL, first.1);
+                        return true;
                     }
                 }
                 _ => {
@@ -219,6 +214,7 @@ impl Values {
         if used.x_dest {
             self.set_integer(slot.rd, result.0, result.1);
         }
+        false
     }
 
     fn vectors(&mut self, hart: &Hart, slot: &Slot, used: &Use, findings: &mut Findings, spot: Spot) {

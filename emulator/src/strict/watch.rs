@@ -35,6 +35,18 @@ pub struct Pending {
     pub pc: u64,
 }
 
+/// A prefetch that its hart has not waited for. If it arrived after a refresh, the hart would have an old copy again.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetching {
+    /// The line's index.
+    pub line: usize,
+    /// 4 or 5.
+    pub event: u8,
+    /// The hart's epoch.
+    pub epoch: u32,
+    pub pc: u64,
+}
+
 /// What is known of one hart.
 #[derive(Debug)]
 pub struct Track {
@@ -44,6 +56,10 @@ pub struct Track {
     /// Lines that its L1 holds dirty, or has held.
     pub dirty: Vec<usize>,
     pub pending: Vec<Pending>,
+    /// Lines of DRAM that its command has written back as far as L2, with what made them dirty.
+    pub shallow: Vec<(usize, Version)>,
+    /// What it has asked to be fetched and not waited for: lines that were written in this launch.
+    pub fetching: Vec<Fetching>,
     pub noted: Noted,
     pub values: Values,
     pub fp: LastChange,
@@ -98,6 +114,8 @@ impl<'m> Watch<'m> {
                 command: 0,
                 dirty: Vec::new(),
                 pending: Vec::new(),
+                shallow: Vec::new(),
+                fetching: Vec::new(),
                 noted: Noted::default(),
                 values: Values::default(),
                 fp: LastChange::default(),
