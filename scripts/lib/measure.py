@@ -77,7 +77,7 @@ class Measure:
 
     def rate(self, what, et):
         """The median of five. The CPU runs on one thread."""
-        return self.once((what, et), lambda: statistics.median(self.bench(what, et, 5)[0]))
+        return self.once(("rate", what, et), lambda: statistics.median(self.bench(what, et, 5)[0]))
 
     def slowdown(self, what):
         """How many times the CPU's time ET0 takes."""
@@ -86,12 +86,12 @@ class Measure:
     def captured(self, what):
         """A launch on the default topology: the third token of a text, or a prompt of 16 tokens, whose products are int8."""
         size, launch = {"decode": (["-p", 0, "-n", 3], 3), "prompt_16": (["-p", 16, "-n", 0], 1)}[what]
-        return self.once(what, lambda: replay.capture(self.host, self.folder / what, launch, 1, *size))
+        return self.once(("captured", what), lambda: replay.capture(self.host, self.folder / what, launch, 1, *size))
 
     def replayed(self, what, threads):
         """The median of five runs of a captured launch in fast mode."""
         options = ["--repeat", 5, "--threads", threads]
-        return self.once((what, threads), lambda: self.replay(what, *options)["measured"])
+        return self.once(("replayed", what, threads), lambda: self.replay(what, *options)["measured"])
 
     def scaling(self):
         """Two threads over one: the median of five pairs, since this machine's speed changes between them."""
@@ -121,7 +121,7 @@ class Measure:
 
     def modelled(self):
         """What the timing model says of a token and of a prompt on all shires."""
-        return self.once("modelled", lambda: timing.figures(self.host, self.plugin, self.folder))
+        return self.once("modelled", lambda: timing.figures(self.host, self.plugin, self.folder / "modelled"))
 
     def tokens(self, fusions):
         """What ET_GRAPH lines say of tokens on all shires. The first one, for which the plan is made, is left out."""
