@@ -243,11 +243,11 @@ impl Outside for &Touched<'_> {
         Outside::write_scratchpad(&mut { self.memory }, hart, offset, line);
     }
 
-    fn cache_line(&mut self, hart: &Hart, action: CacheAction, level: u64, addr: u64) {
+    fn cache_line(&mut self, hart: &Hart, action: CacheAction, event: u64, level: u64, addr: u64) {
         if action == CacheAction::Lock {
             self.touch(shire(hart), addr, 64);
         }
-        Outside::cache_line(&mut { self.memory }, hart, action, level, addr);
+        Outside::cache_line(&mut { self.memory }, hart, action, event, level, addr);
     }
 }
 

@@ -138,11 +138,11 @@ impl<P: Platforms> Thread<'_, P> {
     /// Takes harts to run: those of one minion, from the one after the last on. `among` makes a shire's own harts those
     /// to choose from. Gives the minion's place, and its harts as bits of its shire.
     fn next(&self, among: impl Fn(u64) -> u64) -> Option<(usize, u64)> {
-        let (first, after) = (self.last / 32, 2 * (self.last as u32 % 32) + 2);
+        let (first, after) = (self.last / 32, 2 * (self.last as u32 + 1) % 64);
         let count = self.shires.len();
         (0..count).find_map(|step| {
             let number = (first + step) % count;
-            let from = if step == 0 { after % 64 } else { 0 };
+            let from = if step == 0 { after } else { 0 };
             let harts = self.run.board.wake.take_minion(self.shires[number], among(self.own[number]), from)?;
             Some((32 * number + harts.trailing_zeros() as usize / 2, harts))
         })

@@ -426,11 +426,10 @@ impl Outside for Eye<'_, '_> {
         }
     }
 
-    fn cache_line(&mut self, hart: &Hart, action: CacheAction, level: u64, addr: u64) {
+    fn cache_line(&mut self, hart: &Hart, action: CacheAction, event: u64, level: u64, addr: u64) {
         let region = self.watch.memory.classify(u32::from(hart.id >> 6), addr);
         if let Some((key, _)) = self.watch.key(region) {
-            let event = 4 + (hart.x[31] & 1) as u8;
-            self.watch.start_cache(self.watch.place(hart), action, level, key, event);
+            self.watch.start_cache(self.watch.place(hart), action, event as u8, level, key);
         }
     }
 

@@ -328,8 +328,8 @@ impl Outside for Watcher<'_> {
         Outside::write_scratchpad(&mut { self.memory }, hart, offset, line);
     }
 
-    fn cache_line(&mut self, hart: &Hart, action: CacheAction, level: u64, addr: u64) {
-        Outside::cache_line(&mut { self.memory }, hart, action, level, addr);
+    fn cache_line(&mut self, hart: &Hart, action: CacheAction, event: u64, level: u64, addr: u64) {
+        Outside::cache_line(&mut { self.memory }, hart, action, event, level, addr);
     }
 
     fn issued(&mut self, hart: &mut Hart, operation: &Operation) {

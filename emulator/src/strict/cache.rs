@@ -9,8 +9,8 @@ use super::writes::{Manner, Version};
 use crate::tensor::CacheAction;
 
 impl Watch<'_> {
-    /// A cache operation on one line starts, under an event.
-    pub fn start_cache(&mut self, place: u16, action: CacheAction, level: u64, key: u64, event: u8) {
+    /// A cache operation on one line starts, under an event of tensor_wait.
+    pub fn start_cache(&mut self, place: u16, action: CacheAction, event: u8, level: u64, key: u64) {
         match action {
             CacheAction::Prefetch => {
                 let index = self.line(key);

@@ -119,9 +119,10 @@ impl Watch<'_> {
             unfinished.push((6, Spot { place, command, pc }));
         }
         self.finish_fetching(place, None);
+        let fetching = std::mem::take(&mut self.harts[usize::from(place)].fetching);
         // At the end of a kernel without commands the firmware empties the caches.
-        for fetch in std::mem::take(&mut self.harts[usize::from(place)].fetching).iter().filter(|_| command != 0) {
-            unfinished.push((fetch.event, Spot { place, command, pc: fetch.pc }));
+        if command != 0 {
+            unfinished.extend(fetching.iter().map(|fetch| (fetch.event, Spot { place, command, pc: fetch.pc })));
         }
         self.unit(place).unfinished(place, &mut unfinished);
         for (event, spot) in unfinished {

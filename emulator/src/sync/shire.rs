@@ -26,16 +26,14 @@ struct Stamped<const BITS: u32>(AtomicU64);
 impl<const BITS: u32> Stamped<BITS> {
     const MASK: u64 = (1 << BITS) - 1;
 
-    /// Replaces the counter by what `step` makes of it and of the time, which grows to `clock`. Gives both as they were, or
-    /// `None` where `step` did not want to.
-    fn change(&self, clock: u64, step: impl Fn(u64) -> Option<(u64, bool)>) -> Option<(u64, u64)> {
-        let next = |word: u64| {
-            let (count, keep) = step(word & Self::MASK)?;
-            let time = if keep { (word >> BITS).max(clock) } else { 0 };
-            Some(time << BITS | count & Self::MASK)
+    /// Replaces counter and time by what `step` makes of them. Gives both as they were, or `None` where `step` did not want to.
+    fn change(&self, step: impl Fn(u64, u64) -> Option<(u64, u64)>) -> Option<(u64, u64)> {
+        let parts = |word: u64| (word & Self::MASK, word >> BITS);
+        let next = |word| {
+            let (count, time) = parts(word);
+            step(count, time).map(|(count, time)| time << BITS | count & Self::MASK)
         };
-        let word = self.0.fetch_update(AcqRel, Acquire, next).ok()?;
-        Some((word & Self::MASK, word >> BITS))
+        self.0.fetch_update(AcqRel, Acquire, next).ok().map(parts)
     }
 
     fn count(&self) -> u64 {
@@ -51,8 +49,8 @@ impl Barrier {
     /// Arrives at logical time `clock`. The one that finds the counter at `limit` resets it and gets the latest time of all.
     pub fn arrive(&self, limit: u8, clock: u64) -> Option<u64> {
         let limit = u64::from(limit);
-        let step = |count| Some(if count == limit { (0, false) } else { (count + 1, true) });
-        let (before, time) = self.0.change(clock, step)?;
+        let step = |count, time: u64| Some(if count == limit { (0, 0) } else { (count + 1, time.max(clock)) });
+        let (before, time) = self.0.change(step)?;
         (before == limit).then(|| time.max(clock))
     }
 
@@ -63,7 +61,7 @@ impl Barrier {
 
     /// Presets the counter through its ESR.
     pub fn set(&self, value: u64) {
-        self.0.change(0, |_| Some((value, true)));
+        self.0.change(|_, time| Some((value, time)));
     }
 }
 
@@ -78,7 +76,7 @@ pub struct HartCredits {
 impl HartCredits {
     /// Adds a credit to a counter (0 or 1), sent at logical time `clock`.
     pub fn send(&self, counter: usize, clock: u64) {
-        let before = self.counters[counter].change(clock, |count| Some((count + 1, true)));
+        let before = self.counters[counter].change(|count, time| Some((count + 1, time.max(clock))));
         if before.is_some_and(|(count, _)| count == u64::from(u16::MAX)) {
             self.overflow.store(true, Relaxed);
         }
@@ -86,8 +84,8 @@ impl HartCredits {
 
     /// Takes a credit: the latest time at which one was sent, or `None` when there is none.
     pub fn take(&self, counter: usize) -> Option<u64> {
-        let step = |count: u64| Some((count.checked_sub(1)?, true));
-        self.counters[counter].change(0, step).map(|(_, time)| time)
+        let step = |count: u64, time| Some((count.checked_sub(1)?, time));
+        self.counters[counter].change(step).map(|(_, time)| time)
     }
 
     /// Both counters, as fccnb shows them.

@@ -34,7 +34,7 @@ impl<O: Outside> Engine<'_, O> {
             match self.outside.classify(shire(hart), addr) {
                 Region::Scratchpad(_) if !scratchpad => return Err(Trap { cause: Cause::BusError, tval: addr }),
                 Region::Dram(_) | Region::Scratchpad(_) => {
-                    self.outside.cache_line(hart, action, level, addr);
+                    self.outside.cache_line(hart, action, event, level, addr);
                 }
                 Region::Missing => return Err(Trap { cause: Cause::BusError, tval: addr }),
                 Region::Register(_) | Region::Closed => {

@@ -45,8 +45,9 @@ pub trait Outside {
     /// Writes a line of the shires' L2 scratchpads, at an offset into all of them laid end to end.
     fn write_scratchpad(&mut self, hart: &Hart, offset: u64, line: [u8; 64]);
 
-    /// A cache operation on the line at `addr`, which is DRAM or scratchpad. Levels: 0 L1, 1 L2, 2 L3, 3 memory.
-    fn cache_line(&mut self, hart: &Hart, action: CacheAction, level: u64, addr: u64);
+    /// A cache operation on the line at `addr`, which is DRAM or scratchpad, under an `event` of tensor_wait. Levels: 0 L1, 1 L2,
+    /// 2 L3, 3 memory.
+    fn cache_line(&mut self, hart: &Hart, action: CacheAction, event: u64, level: u64, addr: u64);
 
     /// An operation is accepted and about to act or to be queued; a wait has ended.
     #[inline(always)]
@@ -87,7 +88,7 @@ impl Outside for &Memory {
         debug_assert!(stored.is_some(), "every shire's scratchpad is mapped");
     }
 
-    fn cache_line(&mut self, hart: &Hart, action: CacheAction, _: u64, addr: u64) {
+    fn cache_line(&mut self, hart: &Hart, action: CacheAction, _: u64, _: u64, addr: u64) {
         if action == CacheAction::Lock {
             let zeroed = Memory::write_block(self, u32::from(hart.id >> 6), addr, [0; 64]);
             debug_assert!(zeroed.is_ok(), "the region holds bytes");
